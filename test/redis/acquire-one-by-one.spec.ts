@@ -15,7 +15,7 @@ const busy = { kind: 'busy', remainingMs: 100 } as const;
 const unknown = { kind: 'unknown', cause, neverRan: true } as const;
 const wasFree = { kind: 'busy', remainingMs: 0, wasFree: true };
 
-/** What becomes of three keys. The one after the last reply is never answered. */
+/** The outcome for three keys. The one after the last reply is never answered. */
 async function take(
   acquires: readonly AcquireReply[],
   released: ReleaseReply = { kind: 'released' },
@@ -48,18 +48,18 @@ describe('acquireOneByOne', () => {
     expect(sent).toEqual(['acquire a', 'acquire b', 'acquire c']);
   });
 
-  it('gives back what it has, and asks for no more, when one is taken', async () => {
+  it('releases the keys that it has, and requests no more, when one is taken', async () => {
     const { outcome, sent } = await take([granted, busy]);
     expect(outcome).toEqual([wasFree, busy, wasFree]);
     expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a, used 0']);
   });
 
-  it('says of the one that was not answered that nobody knows, and of no other', async () => {
+  it('reports the unanswered key as unknown, and no other', async () => {
     const { outcome } = await take([granted, unknown]);
     expect(outcome).toEqual([wasFree, unknown, wasFree]);
   });
 
-  it('gives back what it has when the next one is not answered before the call gives up', async () => {
+  it('releases the keys that it has when the next one is not answered before the call gives up', async () => {
     const { outcome, sent } = await take([granted]);
     expect(sent).toEqual(['acquire a', 'acquire b', 'release a of a, used 0']);
     expect(outcome).toMatchObject([wasFree, { kind: 'unknown', cause: { key: 'b' } }, wasFree]);
@@ -67,7 +67,7 @@ describe('acquireOneByOne', () => {
   });
 
   it.each([1_500, 910, 895, 870])(
-    'does not take an event loop that was blocked for %d ms for a silent server',
+    'does not mistake an event loop that was blocked for %d ms for a silent server',
     async (blockedMs) => {
       const clock = new FakeClock();
       const store = {
@@ -85,7 +85,7 @@ describe('acquireOneByOne', () => {
     },
   );
 
-  it('says of a key that may still be taken that nobody knows, however the release failed', async () => {
+  it('reports a key that may still be taken as unknown, however the release failed', async () => {
     const { outcome } = await take([granted, busy], unknown);
     expect(outcome).toEqual([{ ...unknown, neverRan: false }, busy, wasFree]);
   });

@@ -8,7 +8,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
 
-it('a clock that is set takes no lock from its holder, and sends no nested call behind itself [G6]', async () => {
+it('a clock that is set takes no lock from its holder, and makes no nested call wait for its own lock [G6]', async () => {
   const clock = new SteppedClock();
   const { engine, events } = await openLocks(server.url, { clock });
   const other = await openLocks(server.url);

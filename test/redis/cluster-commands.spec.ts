@@ -1,4 +1,4 @@
-/** The way of a command to the node that has its key, with nodes that the test plays itself. */
+/** How a command finds the node that has its key, with nodes played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { ClusterCommands } from '../../libs/nestjs-locked/src/redis/cluster/cluster-commands.js';
@@ -13,10 +13,10 @@ import { FakeClock, settled } from '../support/fake-clock.js';
 const LIMIT_MS = 1_000;
 
 interface Sent {
-  /** Where, and what: `a: release x`. */
+  /** The node and the command: `a: release x`. */
   readonly what: string;
   readonly command: RedisCommand;
-  /** When its time is over; undefined if it has the whole of it. */
+  /** When its time is over; undefined if it has its full time. */
   readonly dueAt: number | undefined;
   readonly end: (outcome: CommandOutcome) => void;
 }
@@ -78,7 +78,7 @@ function start() {
         .run(command, (outcome) => outcome)
         .then((outcome) => ended.push([action, outcome]));
     },
-    /** What was sent and not yet taken. */
+    /** Commands that were sent and not yet taken by the test. */
     waiting: async () => {
       await settled();
       return sent.map(({ what }) => what);
@@ -92,11 +92,11 @@ function start() {
   };
 }
 
-/** What a renewal has, and only a renewal: a short form that need not wait. */
+/** What only a renewal has: a short form that need not wait. */
 const renewal = { whileMoving: { afterMs: 0, send: async () => 'short' } };
 
 describe('a command that was sent to the wrong node', () => {
-  it('is sent on at once, and its answer is the last one', async () => {
+  it('is redirected at once, and the last answer counts', async () => {
     const { run, next, outcomeOf } = start();
     run('acquire');
     (await next('a: acquire')).end(moved);
@@ -105,7 +105,7 @@ describe('a command that was sent to the wrong node', () => {
     expect(outcomeOf('acquire')).toEqual(answered);
   });
 
-  it('is sent on with a pause when nodes send it to and fro', async () => {
+  it('is redirected after a pause when nodes send it back and forth', async () => {
     const { run, next, waiting, clock } = start();
     run('acquire');
     for (let i = 0; i < 4; i++) {
@@ -150,7 +150,7 @@ describe('a command that was sent to the wrong node', () => {
     expect(await waiting()).toEqual(['a: fifth']);
   });
 
-  it('keeps no renewal waiting', async () => {
+  it('does not delay renewals', async () => {
     const { run, next, waiting } = start();
     run('acquire');
     (await next('a: acquire')).end(again);
@@ -160,7 +160,7 @@ describe('a command that was sent to the wrong node', () => {
     expect(await waiting()).toEqual(['a: renew']);
   });
 
-  it('has the time that is left, and says why it took so long', async () => {
+  it('has the time that is left, and its error says why it took so long', async () => {
     const { run, next, clock, outcomeOf } = start();
     run('acquire');
     const from = clock.now();
@@ -175,7 +175,7 @@ describe('a command that was sent to the wrong node', () => {
     expect(outcomeOf('acquire')).toMatchObject({ cause: { message: 'MOVED 7 b' } });
   });
 
-  it('may have run if one of its sendings may have', async () => {
+  it('may have run if one of its attempts may have', async () => {
     const { run, next, outcomeOf, known, move } = start();
     run('acquire');
     const first = await next('a: acquire');
@@ -201,7 +201,7 @@ describe('a command that was sent to the wrong node', () => {
   });
 });
 
-describe('a script that stopped half-way, because the slot is moving', () => {
+describe('a script that stopped half-way because the slot is moving', () => {
   const stopped = failed(
     'ERR Script attempted to access a non local key in a cluster node script: 1, on @user_script:2.',
     false,
@@ -231,7 +231,7 @@ describe('a script that stopped half-way, because the slot is moving', () => {
   });
 });
 
-describe('a command whose node has gone', () => {
+describe('a command whose node is lost', () => {
   it('goes to the one that has the slot now', async () => {
     const { run, next, known, move } = start();
     run('acquire');
@@ -244,7 +244,7 @@ describe('a command whose node has gone', () => {
 
   it.each([
     ['could do harm if it ran twice', true, false],
-    ['has failed on a node that is still there', false, true],
+    ['has failed on a node that still answers', false, true],
   ])('is not repeated if it %s', async (_, isGone, isRepeatable) => {
     const { run, next, known, move, outcomeOf } = start();
     run('revoke', { isRepeatable });
@@ -300,7 +300,7 @@ describe('a command that cannot be carried out yet', () => {
     expect(outcomeOf('acquire')).toEqual(answered);
   });
 
-  it('is sent once a node is known, although this process stood still meanwhile', async () => {
+  it('is sent when a node is known, although this process stood still meanwhile', async () => {
     const { run, next, clock, nodes, known, outcomeOf } = start();
     nodes.ofSlot = () => undefined as never;
     nodes.changed = (ms) => new Promise<void>((resolve) => void clock.after(ms, resolve));
@@ -314,7 +314,7 @@ describe('a command that cannot be carried out yet', () => {
     expect(outcomeOf('acquire')).toEqual(answered);
   });
 
-  it('is sent in its short form while its keys are moving, and that with pauses, too', async () => {
+  it('is sent in its short form while its keys are moving, also with pauses', async () => {
     const { run, next, waiting, clock } = start();
     run('renew', renewal);
     (await next('a: renew')).end(again);
@@ -328,7 +328,7 @@ describe('a command that cannot be carried out yet', () => {
 });
 
 describe('idle', () => {
-  it('waits for the commands that answers give rise to', async () => {
+  it('waits for the commands that answers cause', async () => {
     const { commands, run, next } = start();
     const command: RedisCommand = { action: 'acquire', keys: ['x'], send: async () => {} };
     void commands.run(command, () => {}).then(() => run('release'));

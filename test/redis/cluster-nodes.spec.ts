@@ -1,4 +1,4 @@
-/** When a cluster is looked at, and what is told of its masters, on a clock: the test plays the cluster. */
+/** When a cluster is queried, and what is reported of its masters, on a fake clock: the test plays the cluster. */
 import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { EventEmitter } from 'node:events';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
@@ -16,7 +16,7 @@ import { FakeClock, settled } from '../support/fake-clock.js';
 const info: ServerInfo = { evictionPolicy: undefined, runId: undefined };
 const cause = new LockStoreError('it is silent');
 
-/** What each node would tell, by its address; it is there once it was opened. */
+/** The reports of each node, by its address, from when it is opened. */
 const listeners = new Map<string, LockServersListener>();
 const away = new Set<string>();
 
@@ -78,13 +78,13 @@ async function start(masters: readonly string[]) {
   const handshake = { step: (_: string, done: Promise<unknown>) => done, failed: () => {} };
   await nodes.open(handshake as unknown as RedisHandshake, 10_000);
   expect(nodes.all.map(({ address }) => address)).toEqual(masters);
-  await clock.advance(1_000); // it is looked at once more: no master was there at first
+  await clock.advance(1_000); // it is queried once more: there was no master at first
   looks.length = 0;
   return { clock, nodes, state, looks, told, from: nodes.all[0] as ClusterNode };
 }
 
 describe('a cluster', () => {
-  it('is looked at after longer and longer pauses while a master is away, and at once the next time', async () => {
+  it('is queried after longer and longer pauses while a master is away, and at once the next time', async () => {
     const { clock, nodes, looks } = await start(['h:1', 'h:2']);
     const gaps = (): number[] => {
       const times = [since, ...looks.splice(0).map(({ at }) => at)];
@@ -104,7 +104,7 @@ describe('a cluster', () => {
     expect(gaps()).toEqual([250]);
   });
 
-  it('is looked at through the masters, and through the first addresses if none of them answers', async () => {
+  it('is queried through the masters, and through the first addresses if none of them answers', async () => {
     const { nodes, state, looks } = await start(['h:1', 'h:2']);
     state.hidesFrom = (asked) => asked.length > 0;
     state.masters = ['h:1'];
@@ -113,7 +113,7 @@ describe('a cluster', () => {
     expect(nodes.all.map(({ address }) => address)).toEqual(['h:1']);
   });
 
-  it('is looked at when an inbox is lost', async () => {
+  it('is queried when an inbox is lost', async () => {
     const { clock, looks, told } = await start(['h:1', 'h:2']);
     listeners.get('h:2')?.inboxLost(cause, 'h:2');
     expect(told).toEqual(['inboxLost h:2']);
@@ -123,7 +123,7 @@ describe('a cluster', () => {
 });
 
 describe('a master that has left the cluster', () => {
-  it('is none from which messages or rights are missing', async () => {
+  it('does not count as missing messages or rights', async () => {
     const { nodes, state, told } = await start(['h:1', 'h:2']);
     state.masters = ['h:1'];
     await nodes.look();
@@ -145,7 +145,7 @@ describe('a master that has left the cluster', () => {
 });
 
 describe('a node without slots', () => {
-  it('is no outage until a slot has moved there', async () => {
+  it('is not an outage until a slot has moved there', async () => {
     const { nodes, told, from } = await start(['h:1', 'h:2']);
     nodes.at('h:3', from);
     await settled();

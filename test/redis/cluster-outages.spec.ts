@@ -15,7 +15,7 @@ function outages(...withSlots: string[]) {
 }
 
 describe('ClusterOutages', () => {
-  it('tells of a node with slots once when it is lost, and once when it is back', () => {
+  it('reports a node with slots once when it is lost, and once when it is back', () => {
     const { it: of, told } = outages('a');
     of.begins('a', cause);
     of.begins('a', cause);
@@ -24,7 +24,7 @@ describe('ClusterOutages', () => {
     expect(told).toEqual(['lost a', 'back a']);
   });
 
-  it('ends the outage of a node whose slots have gone, and begins one when it gets some', () => {
+  it('ends the outage of a node that has lost its slots, and begins one when it gets some', () => {
     const { it: of, told, slots } = outages('a');
     of.begins('a', cause);
     slots.delete('a');
@@ -35,14 +35,14 @@ describe('ClusterOutages', () => {
     expect(told).toEqual(['lost a', 'back a', 'lost a']);
   });
 
-  it('tells of it again if the reason is another one', () => {
+  it('reports it again if the reason changes', () => {
     const { it: of, told } = outages('a');
     of.begins('a', cause);
     of.begins('a', new LockStoreError('refused'));
     expect(told).toEqual(['lost a', 'lost a']);
   });
 
-  it('says nothing of a node without slots', () => {
+  it('reports nothing for a node without slots', () => {
     const { it: of, told } = outages();
     of.begins('b', cause);
     of.ends('b');

@@ -27,7 +27,7 @@ import { uniqueKey } from '../support/unique-key.js';
 /** A command may take a third of it. */
 const LEASE_MS = 1_500;
 const LIMIT_MS = 500;
-/** So many may wait for a connection, or be on their way. */
+/** This many may wait for a connection, or be in flight. */
 const MOST = 1_000;
 /** Those of a store with these settings. */
 const scripts = new LockScripts({
@@ -78,13 +78,13 @@ async function calls(admin: Redis, command: string): Promise<number> {
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
-/** Whether an acquire for this lock was ever carried out. */
+/** Whether an acquire for this lock was ever executed. */
 function wasAsked(admin: Redis, name: string): Promise<number> {
   return admin.exists(`lock:{${name}}:fence`);
 }
 
 describe('while there is no connection', () => {
-  it('nothing is sent, and nothing later whose time limit has passed', async () => {
+  it('nothing is sent, then or later, once its time limit has passed', async () => {
     const server = await startRedisServer();
     const peer = await openStore(server.url);
     await killed(server, peer);
@@ -131,7 +131,7 @@ describe('while there is no connection', () => {
     ]);
   });
 
-  it('a thousand commands wait, and the others are told at once', async () => {
+  it('a thousand commands wait, and the others fail at once', async () => {
     const server = await startRedisServer();
     const peer = await openStore(server.url);
     await killed(server, peer);
@@ -157,7 +157,7 @@ describe('while there is no connection', () => {
     }
   });
 
-  it('each command has its whole time limit, whenever an earlier one fails', async () => {
+  it('each command has its full time limit, whenever an earlier one fails', async () => {
     const server = await startRedisServer();
     const peer = await openStore(server.url);
     await killed(server, peer);
@@ -174,7 +174,7 @@ describe('while there is no connection', () => {
     }
   });
 
-  it('close() ends within the time limit of what waits, and later commands are told', async () => {
+  it('close() ends within the time limit of the waiting commands, and later commands fail', async () => {
     const server = await startRedisServer();
     const peer = await openStore(server.url);
     await killed(server, peer);
@@ -192,7 +192,7 @@ describe('while there is no connection', () => {
 });
 
 describe('while the server is silent', () => {
-  it('nothing is sent after the first command that was not answered, and what waited is never sent', async () => {
+  it('nothing is sent after the first unanswered command, and waiting commands are never sent', async () => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const peer = await openStore(server.url);
@@ -219,7 +219,7 @@ describe('while the server is silent', () => {
     expect(asked.map((wasRun, i) => wasRun === 1 && settled[i]!.neverRan === true)).not.toContain(
       true,
     );
-    // Those that were sent in the first half second were on their way before anything was known.
+    // Those that were sent in the first half second were in flight before anything was known.
     const run = asked.filter((wasRun) => wasRun === 1).length;
     expect(run).toBeLessThan(names.length / 2);
     expect(asked.slice(-10)).toEqual(Array(10).fill(0));
@@ -227,7 +227,7 @@ describe('while the server is silent', () => {
 });
 
 describe('a connection that breaks', () => {
-  it('what was not answered is sent again in its order, and "not yours" to a repeated release is no loss', async () => {
+  it('unanswered commands are sent again in order, and "not yours" to a repeated release is not a loss', async () => {
     const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
     const admin = openAdmin(server.url);
@@ -251,7 +251,7 @@ describe('a connection that breaks', () => {
     ]);
   });
 
-  it('what was not answered is sent again before what still waits', async () => {
+  it('unanswered commands are sent again before waiting ones', async () => {
     const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
     const admin = openAdmin(server.url);
@@ -261,7 +261,7 @@ describe('a connection that breaks', () => {
     proxy.swallowAnswersOfOldest();
     const acquired = peer.acquire('x', token);
     const others = Array.from({ length: MOST - 1 }, (_, i) => peer.acquire(`other:${i}`));
-    const released = peer.release('x', token); // no more than a thousand may be on their way
+    const released = peer.release('x', token); // no more than a thousand may be in flight
     await eventually(async () => expect(await wasAsked(admin, `other:${MOST - 2}`)).toBe(1));
     expect(await admin.get('lock:{x}')).toBe(token); // carried out, but not released
     proxy.cut();
@@ -272,7 +272,7 @@ describe('a connection that breaks', () => {
     expect(await admin.get('lock:{x}')).toBeNull();
   });
 
-  it("an operator's release that was not answered is not sent again: somebody else may have the lock [D60]", async () => {
+  it("an operator's unanswered release is not sent again: somebody else may have the lock [D60]", async () => {
     const server = await startRedisServer();
     const proxy = await TcpProxy.start(server.port);
     const admin = openAdmin(server.url);
@@ -292,7 +292,7 @@ describe('a connection that breaks', () => {
     expect(await admin.get('lock:{x}')).toBe('somebody');
   });
 
-  it('a script that drops the dead in several rounds is not overtaken between them [D59]', async () => {
+  it('a script that drops dead waiters in several rounds is not overtaken between them [D59]', async () => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const peer = await openStore(server.url, new PatientClock());
@@ -320,11 +320,11 @@ describe('scripts', () => {
   const server = useRedisServer();
   let admin: Redis;
 
-  it('are known to every server before it gets a command', async () => {
+  it('are loaded on every server before it gets a command', async () => {
     const own = await startRedisServer();
     const peer = await openStore(own.url);
     admin = openAdmin(own.url);
-    let tried = await calls(admin, 'eval'); // the start has tried whether the user may
+    let tried = await calls(admin, 'eval'); // the start has checked the right
     for (let round = 1; round <= 2; round++) {
       await peer.acquire(`round:${round}`);
       expect(await calls(admin, 'eval')).toBe(tried);
@@ -336,7 +336,7 @@ describe('scripts', () => {
     }
   });
 
-  it('after a restart a try is not refused because of the release that it follows', async () => {
+  it('after a restart, a try is not refused because of the release before it', async () => {
     const own = await startRedisServer();
     const peer = await openStore(own.url);
     await own.restart();
@@ -391,7 +391,7 @@ describe('scripts', () => {
     expect(sent.slice(-6)).toEqual(whole);
   });
 
-  it('a command whose script was forgotten is not sent again, and holds up no other, if nobody waits for it', async () => {
+  it('a command whose script was forgotten is not sent again, and delays no other, if nobody waits for it', async () => {
     const own = await startRedisServer();
     const peer = await openStore(own.url);
     admin = openAdmin(own.url);
@@ -399,14 +399,14 @@ describe('scripts', () => {
     await admin.script('FLUSH');
     own.pause();
     expect(await peer.acquire('x')).toMatchObject({ kind: 'unknown' });
-    own.resume(); // it is answered before the connection has been silent for so long that it is given up
+    own.resume(); // it is answered before the connection has been silent long enough to be given up
     expect(await peer.acquire('y')).toMatchObject({ kind: 'granted' });
     const sent = (await monitor.commands()).filter(({ args }) => args.includes('lock:{x}'));
     expect(sent.map(({ name }) => name)).toEqual(['evalsha']);
     expect(await admin.exists('lock:{x}')).toBe(0);
   });
 
-  it('a command whose script was forgotten is not sent behind a later one for the same lock', async () => {
+  it('a command whose script was forgotten is not sent after a later one for the same lock', async () => {
     const peer = await openStore(server.url);
     admin = openAdmin(server.url);
     const name = uniqueKey();
@@ -428,11 +428,11 @@ describe('scripts', () => {
         message: `Cannot acquire '${name}': Redis had forgotten its script, and a later command was quicker`,
       },
     });
-    expect(other).toMatchObject({ kind: 'granted' }); // for another lock nothing was overtaken
+    expect(other).toMatchObject({ kind: 'granted' }); // no command of another lock was overtaken
     expect(await admin.exists(`lock:{${name}}`, `lock:{${name}}:fence`)).toBe(0);
   });
 
-  it('a user without the right to load them can do without', async () => {
+  it('a user without the right to load them can use locks', async () => {
     admin = openAdmin(server.url);
     const rights = ['~*', '&*', '+@all', '-script', '-info'];
     await admin.call('ACL', 'SETUSER', 'no-scripts', 'on', '>secret', ...rights);
@@ -483,7 +483,7 @@ describe('a server that is a replica', () => {
   });
 });
 
-/** No command is given up: it goes so slowly that the limit of each is half a minute. */
+/** No command is given up: the clock runs slowly enough that the limit of each is half a minute. */
 class PatientClock extends CountingClock {
   readonly #slower = 60;
 
@@ -501,7 +501,7 @@ class PatientClock extends CountingClock {
 }
 
 describe('two connections that lead to different servers', () => {
-  it('are refused at the start, and are not made again in a tight loop [D58]', async () => {
+  it('are refused at the start, and not opened again in a tight loop [D58]', async () => {
     const servers = [await startRedisServer(), await startRedisServer()] as const;
     const clients = servers.map(({ url }) => new Redis(url, { lazyConnect: true }));
     const [commands, inbox] = clients as [Redis, Redis];

@@ -1,4 +1,4 @@
-/** What becomes of commands, on a clock, over a connection whose server is played by the test. */
+/** The outcomes of commands, on a fake clock, over a connection whose server is played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
 import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
@@ -6,7 +6,7 @@ import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
 
 const LIMIT_MS = 1_000;
-/** So many may wait for a connection. */
+/** This many may wait for a connection. */
 const MOST = 1_000;
 
 async function start() {
@@ -75,7 +75,7 @@ describe('answers that come too late', () => {
     expect(connected.redis.made).toBe(2);
   });
 
-  it('are named as the reason, with the shortest of them, until there is a connection again', async () => {
+  it('are the reason of the outage, with the shortest of them, until there is a connection again', async () => {
     const connected = await start();
     const { clock, redis, run } = connected;
     redis.info = () => new Promise(() => {});
@@ -87,7 +87,7 @@ describe('answers that come too late', () => {
     expect(next.outcome).toMatchObject({ kind: 'failed', cause: { message } });
   });
 
-  it('show nothing if there was one in time between them', async () => {
+  it('show nothing if one between them was in time', async () => {
     const connected = await start();
     for (let i = 0; i < 2; i++) await late(connected);
     const inTime = connected.run();
@@ -109,7 +109,7 @@ describe('answers that come too late', () => {
 });
 
 describe('a server that is silent', () => {
-  it('is sent what waited as soon as there is a new connection', async () => {
+  it('is sent the waiting commands as soon as there is a new connection', async () => {
     const { clock, connection, run } = await start();
     run();
     await clock.advance(LIMIT_MS);
@@ -121,7 +121,7 @@ describe('a server that is silent', () => {
     expect(waiting.sent).toBe(1);
   });
 
-  it('has no more than a thousand commands wait for it', async () => {
+  it('keeps no more than a thousand commands waiting', async () => {
     const { clock, run } = await start();
     run();
     await clock.advance(LIMIT_MS);
@@ -134,7 +134,7 @@ describe('a server that is silent', () => {
 });
 
 describe('a new connection', () => {
-  it('in place of one that was idle and dead is told when it has answered in time', async () => {
+  it('in place of an idle, dead one is reported when it has answered in time', async () => {
     const { clock, redis, told, run } = await start();
     await clock.advance(100_000);
     const command = run();
@@ -146,7 +146,7 @@ describe('a new connection', () => {
     expect(told).toEqual(['replaced']);
   });
 
-  it('is not used if it breaks while its server answers the first question', async () => {
+  it('is not used if it breaks while its server answers the first query', async () => {
     const { redis, connection } = await start();
     let answer!: (info: string) => void;
     redis.info = () => new Promise((resolve) => (answer = resolve));
@@ -158,7 +158,7 @@ describe('a new connection', () => {
     expect(connection.isReady).toBe(false);
   });
 
-  it('that takes as long as a command may is told to be missing before that command fails', async () => {
+  it('that takes as long as a command may is reported as missing before that command fails', async () => {
     const { clock, redis, told, connection } = await start();
     await clock.advance(100_000); // it is idle
     redis.info = () => new Promise(() => {});
@@ -173,7 +173,7 @@ describe('a new connection', () => {
 });
 
 describe('a command whose script was forgotten', () => {
-  it('is not sent behind one for the same lock that the server has refused', async () => {
+  it('is not sent after one for the same lock that the server has refused', async () => {
     const { run } = await start();
     const [forgotten, later] = [run('k'), run('k')];
     forgotten.refuse('NOSCRIPT No matching script');
@@ -188,7 +188,7 @@ describe('a command whose script was forgotten', () => {
     expect(forgotten.sent).toBe(1);
   });
 
-  it('is sent on the next connection, as all others are, if this one breaks before its turn', async () => {
+  it('is sent on the next connection, like all others, if this one breaks before its turn', async () => {
     const { connection, run } = await start();
     const [forgotten, other] = [run('k'), run('other')];
     forgotten.refuse('NOSCRIPT No matching script');
@@ -199,7 +199,7 @@ describe('a command whose script was forgotten', () => {
     expect(run('third').sent).toBe(1);
   });
 
-  it('does not make its server count as silent when its time is over: others are sent then', async () => {
+  it('does not make its server count as silent when its time is over: then others are sent', async () => {
     const { clock, run } = await start();
     const forgotten = run('k');
     await clock.advance(0.5 * LIMIT_MS);
@@ -217,7 +217,7 @@ describe('a command whose script was forgotten', () => {
 });
 
 describe('when the connection is closed', () => {
-  it('a command that was sent may have been carried out, and one that waits was not', async () => {
+  it('a sent command may have been carried out, a waiting one was not', async () => {
     const { clock, connection, run } = await start();
     run();
     await clock.advance(0.1 * LIMIT_MS);
@@ -231,7 +231,7 @@ describe('when the connection is closed', () => {
     expect(waiting.outcome).toMatchObject({ kind: 'failed', neverRan: true });
   });
 
-  it('a command ends that must not be repeated, and waits for a sign of life', async () => {
+  it('a command that must not be repeated and waits for a sign of life ends', async () => {
     const { clock, redis, connection } = await start();
     await clock.advance(100_000); // it is idle
     redis.ping = () => new Promise(() => {});

@@ -1,4 +1,4 @@
-/** When the rights of the Redis user are looked at again, on the clock. What Redis refuses, `rights-lost` shows. */
+/** When the rights of the Redis user are checked again, on a fake clock. `rights-lost` shows what Redis refuses. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { ConnectionProof } from '../../libs/nestjs-locked/src/redis/connection/proof/connection-proof.js';
@@ -17,7 +17,7 @@ const refused: InboxProofOutcome = {
   neverRan: true,
 };
 
-/** Both connections are there and stay the same, unless the test says otherwise. */
+/** Both connections exist and stay the same, unless the test says otherwise. */
 function start() {
   const clock = new FakeClock();
   const told: string[] = [];
@@ -71,7 +71,7 @@ function start() {
 }
 
 describe('the proof of what the Redis user may do', () => {
-  it('is made as soon as a command was refused, and once a second at most', async () => {
+  it('runs as soon as a command is refused, and once a second at most', async () => {
     const { clock, proof, proofs } = start();
     const startedAt = clock.now();
     for (let i = 0; i < 30; i++) {
@@ -82,7 +82,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(proofs.map((at) => at - startedAt)).toEqual([0, 1_000, 2_000, 3_000]);
   });
 
-  it('is made once more for a refusal that came right after the last one', async () => {
+  it('runs once more for a refusal right after the last run', async () => {
     const { clock, proof, proofs, told, answer } = start();
     proof.commandFailed(refusal);
     await settled();
@@ -96,7 +96,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told).toEqual(['lost']);
   });
 
-  it('is not made for a refusal once the locks are closed', async () => {
+  it('does not run for a refusal once the locks are closed', async () => {
     const { clock, proof, proofs } = start();
     proof.commandFailed(refusal);
     await settled();
@@ -106,14 +106,14 @@ describe('the proof of what the Redis user may do', () => {
     expect(proofs).toHaveLength(1);
   });
 
-  it('is not made for a failure that is no refusal', async () => {
+  it('does not run for a failure that is not a refusal', async () => {
     const { clock, proof, proofs } = start();
     proof.commandFailed(new Error('Connection is closed.'));
     await clock.advance(5_000);
     expect(proofs).toEqual([]);
   });
 
-  it('is repeated each second while something is refused, and the end of that is told once', async () => {
+  it('is repeated each second while something is refused, and the end of that is reported once', async () => {
     const { clock, proof, proofs, told, answer } = start();
     answer(refused);
     proof.commandFailed(refusal);
@@ -127,7 +127,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told.filter((event) => event === 'back')).toHaveLength(1);
   });
 
-  it('is made again while something is refused, although the connection broke during the last proof', async () => {
+  it('runs again while something is refused, although the connection broke during the last run', async () => {
     const { clock, proof, told, answer, commands, duringProofs } = start();
     answer(refused);
     proof.commandFailed(refusal);
@@ -143,7 +143,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told).toContain('back');
   });
 
-  it('counts while the inbox tries in vain to connect', async () => {
+  it('counts while the inbox fails to connect', async () => {
     const { clock, proof, told, answer, inbox, duringProofs } = start();
     inbox.ready = false;
     duringProofs(() => void inbox.connections++);
@@ -151,7 +151,7 @@ describe('the proof of what the Redis user may do', () => {
     proof.commandFailed(refusal);
     await settled();
     expect(told).toEqual(['lost']);
-    answer({ kind: 'missing' }); // the script was carried out
+    answer({ kind: 'missing' }); // the script was executed
     await clock.advance(1_000);
     expect(told).toEqual(['lost', 'back']);
   });
@@ -173,7 +173,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told).toEqual([]);
   });
 
-  it('replaces nothing if no message has arrived because the inbox was cut, and that is noticed only now', async () => {
+  it('replaces nothing if no message has arrived because the inbox was cut, which is noticed only now', async () => {
     const { proof, told, answer, commands, inbox, askedForLife } = start();
     answer({ kind: 'missing' });
     for (const isAnswered of [true, false]) {
@@ -187,7 +187,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told).toEqual([]);
   });
 
-  it('replaces the inbox if that does not answer', async () => {
+  it('replaces the inbox if it does not answer', async () => {
     const { proof, told, answer, commands, askedForLife } = start();
     answer({ kind: 'missing' });
     askedForLife(async () => false);
@@ -196,7 +196,7 @@ describe('the proof of what the Redis user may do', () => {
     expect(told).toEqual(['inbox replaced']);
   });
 
-  it('is made for a refusal again after it was closed while something was refused', async () => {
+  it('runs for a refusal again after it was closed while something was refused', async () => {
     const { clock, proof, proofs, told, answer } = start();
     answer(refused);
     proof.commandFailed(refusal);

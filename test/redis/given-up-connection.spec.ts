@@ -1,4 +1,4 @@
-/** What becomes of a command that must not be sent twice, when we give its connection up ourselves. */
+/** The outcome of a command that must not be sent twice when we give up its connection ourselves. */
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -9,7 +9,7 @@ import { useRedisServer } from '../support/own-redis.js';
 
 const server = useRedisServer();
 
-it('is told as that, and not as a connection that broke', async () => {
+it('a command on a connection that we give up fails with that reason, not with a broken connection', async () => {
   const client = new Redis(server.url, { lazyConnect: true });
   afterTest(() => client.disconnect());
   const connection = new CommandConnection({

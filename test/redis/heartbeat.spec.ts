@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Heartbeat } from '../../libs/nestjs-locked/src/redis/connection/silence/heartbeat.js';
 import { FakeClock } from '../support/fake-clock.js';
 
-/** After how long a connection counts as dead on which something is sent after a silence. */
+/** How long until a connection counts as dead if a command is sent on it after a silence. */
 async function patience(tookMs: number, isHeldUp = false): Promise<number | undefined> {
   const clock = new FakeClock();
   const dead: number[] = [];
@@ -24,7 +24,7 @@ describe('the first answer on a connection that was idle', () => {
   it.each([
     ['half a second', 10, 500],
     ['half of the limit of a command', 200, 500],
-    ['or twice what the connection took when it was new', 400, 800],
+    ['twice what the connection took when it was new', 400, 800],
   ])('may take %s', async (_, tookMs, ms) => {
     expect(await patience(tookMs)).toBe(ms);
   });
@@ -35,7 +35,7 @@ describe('the first answer on a connection that was idle', () => {
 });
 
 describe('a sign of life that is not answered', () => {
-  /** After how long a connection counts as dead on which nothing but that is sent. */
+  /** How long until a connection counts as dead if nothing else is sent on it. */
   async function deadAfter(isHeldUp: boolean): Promise<number | undefined> {
     const clock = new FakeClock();
     const dead: number[] = [];

@@ -1,4 +1,4 @@
-/** What is told of a connection that was idle and did not answer: that something has forgotten it must be true. */
+/** What is reported of an idle connection that did not answer. That a device has dropped it must be true. */
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { IdleReplacement } from '../../libs/nestjs-locked/src/redis/connection/silence/idle-replacement.js';
@@ -20,8 +20,8 @@ function count({ events }: OpenedLocks, type: string): number {
   return events.filter((event) => event.type === type).length;
 }
 
-describe('nothing is said of devices that forget connections', () => {
-  it('when Redis is paused for writes: it admits the new connection, and answers no command', async () => {
+describe('no warning about devices that drop connections', () => {
+  it('when Redis is paused for writes: it accepts the new connection, and answers no command', async () => {
     const locks = await openLocks(server.url, { leaseMs: LEASE_MS });
     await sleep(IDLE_MS);
     await server.admin.call('CLIENT', 'PAUSE', 60_000, 'WRITE');
@@ -63,7 +63,7 @@ describe('nothing is said of devices that forget connections', () => {
 });
 
 describe('the successor of an idle connection', () => {
-  it('is too late when its time is over, the time in which this process stood still left out', async () => {
+  it('is too late when its time is over, not counting the time in which this process stood still', async () => {
     const clock = new FakeClock();
     const replacement = new IdleReplacement(clock);
     let late = 0;

@@ -9,7 +9,7 @@ const server = useRedisServer();
 const labels = (): Promise<string[]> => server.admin.keys('lock:*:label');
 
 describe('a label', () => {
-  it('is there for as long as the lease is renewed, and leaves Redis with it', async () => {
+  it('exists as long as the lease is renewed, and ends with it', async () => {
     const { engine } = await openLocks(server.url, { leaseMs: 600 });
     const key = uniqueKey();
     await engine.withLock(key, { label: 'nightly' }, async () => {
@@ -49,7 +49,7 @@ describe('a label', () => {
     await eventually(async () => expect(await labels()).toEqual([]));
   });
 
-  it('is not shown for the next call of the same process, which has none [D33]', async () => {
+  it('is not shown for the next call of the same process, which has no label [D33]', async () => {
     const { engine } = await openLocks(server.url);
     const key = uniqueKey();
     const held = await engine.acquire(key, { label: 'nightly' });
@@ -64,8 +64,8 @@ describe('a label', () => {
     await next.release();
   });
 
-  it('of many short calls adds up to nothing', async () => {
-    const { engine } = await openLocks(server.url, { leaseMs: 3_600_000 }); // none ends by itself
+  it('of many short calls leaves nothing behind', async () => {
+    const { engine } = await openLocks(server.url, { leaseMs: 3_600_000 }); // none expires by itself
     const keys = Array.from({ length: 300 }, uniqueKey);
     await Promise.all(keys.map((key) => engine.withLock(key, { label: 'x' }, async () => {})));
     await eventually(async () => expect(await labels()).toEqual([]));

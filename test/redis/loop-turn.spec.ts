@@ -5,7 +5,7 @@ import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** How long each work keeps the process, at the least. */
+/** The shortest time for which each work blocks the process. */
 const WORK_MS = 1;
 /** Longer than calls may pass a key on in one turn of the event loop, which is five milliseconds. */
 const MOST_WORKS = 8;
@@ -33,7 +33,7 @@ function countTurns(): { readonly turns: number; stop: () => void } {
   };
 }
 
-/** So many holds one after the other, with work that awaits nothing. @returns how many there were in each turn */
+/** This many holds one after the other, with work that awaits nothing. @returns how many there were in each turn */
 async function holdsByTurn(engine: LockEngine, callers: number, inside: () => void) {
   const key = uniqueKey();
   const counter = countTurns();
@@ -67,7 +67,7 @@ describe.each([
     it('do not wait for the event loop each time', async () => {
       const { engine } = await openLocks(server.url, options);
       const holds = await holdsByTurn(engine, callers, () => {});
-      // Five milliseconds are time for all of them. A machine that stands still again and again leaves time for some.
+      // Five milliseconds are enough for all of them. A machine that pauses again and again leaves time for some.
       expect(Math.max(...holds)).toBeGreaterThan(2);
     });
   },

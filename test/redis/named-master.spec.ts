@@ -1,4 +1,4 @@
-/** A failover between the answer of a sentinel and the moment from which it is listened to. */
+/** A failover between the answer of a sentinel and the subscription to it. */
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
@@ -19,12 +19,12 @@ const versions: readonly (readonly [string, (...sentinels: FakeSentinel[]) => Re
   ['ioredis 6', (...sentinels) => keepClient(new Redis(optionsFor(sentinels)))],
 ];
 
-describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) => {
+describe.each(versions)('a connection of %s through sentinels', (_, clientOf) => {
   // Both say that they are masters, as the old one does until the sentinels reach it.
   const old = useRedisServer();
   const next = useRedisServer();
 
-  it('leaves a master that was replaced before its sentinel was listened to, once', async () => {
+  it('leaves a master, once, that was replaced before we listened to its sentinel', async () => {
     const sentinel = await FakeSentinel.start(old.port);
     sentinel.onSubscribe = () => (sentinel.master = next.port);
     const { name } = connect(clientOf(sentinel));
@@ -65,7 +65,7 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     expect(other.answers).toBe(0);
   });
 
-  it('leaves it no second time if a sentinel stands alone with another master', async () => {
+  it('does not leave it a second time if only one sentinel names another master', async () => {
     const sentinel = await FakeSentinel.start(old.port);
     const other = await FakeSentinel.start(next.port);
     const { name } = connect(clientOf(sentinel, other));
@@ -89,10 +89,10 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     expect(other.answers).toBe(1);
   });
 
-  it('leaves a master a second time that has been the master again since', async () => {
+  it('leaves a master a second time if it became the master again', async () => {
     const sentinel = await FakeSentinel.start(old.port);
     const { name } = connect(clientOf(sentinel));
-    /** It has asked for each connection, once more when it listened to the sentinel, and after each cut. */
+    /** Queries: one for each connection, one more when it subscribed to the sentinel, and one after each cut. */
     const isAt = (admin: Redis, answers: number): Promise<void> =>
       eventually(async () => {
         expect(await connectionsNamed(name, admin)).toHaveLength(1);
@@ -113,7 +113,7 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     await isAt(next.admin, 10);
   });
 
-  it.each(['silence', 'cut'] as const)('stays if the second question meets %s', async (meets) => {
+  it.each(['silence', 'cut'] as const)('stays if the second query meets %s', async (meets) => {
     const sentinel = await FakeSentinel.start(old.port);
     sentinel.onQuestion = () => (sentinel.answers === 0 ? 'answer' : meets);
     const { name, connection } = connect(clientOf(sentinel));
@@ -123,7 +123,7 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     await eventually(() => expect(sentinel.open).toBe(0));
   });
 
-  it('passes over a sentinel that does not answer', async () => {
+  it('skips a sentinel that does not answer', async () => {
     const [frozen, sentinel] = [
       await FakeSentinel.start(old.port),
       await FakeSentinel.start(old.port),
@@ -133,7 +133,7 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     await eventually(async () => expect(await connectionsNamed(name, old.admin)).toHaveLength(1));
   });
 
-  it('gives a sentinel that does not answer in time more time', async () => {
+  it('gives more time to a sentinel that does not answer in time', async () => {
     const sentinel = await FakeSentinel.start(old.port);
     const askedAt: number[] = [];
     sentinel.onQuestion = () => (askedAt.push(performance.now()) < 3 ? 'silence' : 'answer');
@@ -155,12 +155,12 @@ describe.each(versions)('a connection of %s by way of sentinels', (_, clientOf) 
     expect(performance.now() - closedAt).toBeLessThan(700); // its limit is a second
   });
 
-  it('asks no sentinel any more once it is closed, not even after a pause between two rounds', async () => {
+  it('asks no sentinel after it is closed, not even after a pause between two rounds', async () => {
     const sentinel = await FakeSentinel.start(old.port);
     sentinel.onQuestion = () => 'cut';
     const { connection } = connect(clientOf(sentinel));
     await eventually(() => expect(sentinel.served).toHaveLength(3));
-    await sleep(100); // of the pause, which is four times as long
+    await sleep(100); // of a pause four times as long
     connection.close();
     await sleep(600);
     expect(sentinel.served).toHaveLength(3);

@@ -16,7 +16,7 @@ describe('openRedis', () => {
   it.each([
     ['a URL', () => server.url],
     ['options', () => ({ port: server.port, db: 2 })],
-  ])('makes a client from %s, and closes it', async (_what, connection) => {
+  ])('creates a client from %s, and closes it', async (_what, connection) => {
     const opened = openRedis(connection());
     afterTest(() => opened.close());
     const peer = await openRedisStore(opened.client);
@@ -30,7 +30,7 @@ describe('openRedis', () => {
     await eventually(() => expect((opened.client as Redis).status).toBe('end'));
   });
 
-  it('makes a client that gives up a connection that has fallen silent', async () => {
+  it('creates a client that gives up a silent connection', async () => {
     const proxy = await TcpProxy.start(server.port);
     const opened = openRedis(proxy.url);
     afterTest(() => opened.close());
@@ -45,7 +45,7 @@ describe('openRedis', () => {
   });
 
   it.each(versions)(
-    'takes a client of %s as it is, and does not close it',
+    'uses a client of %s unchanged, and does not close it',
     async (_version, connect) => {
       const client = connectTo(connect, server.url);
 

@@ -7,7 +7,7 @@ const KEY = `lock:{${NAME}}`;
 const server = useRedisServer();
 
 /** What docs/support.md says about two versions on one Redis. */
-describe('what another version has written and this one cannot read', () => {
+describe('a value that another version has written and this one cannot read', () => {
   it('in the lock: the key is taken', async () => {
     const locks = await ourLocks(server.url);
     await server.admin.set(KEY, 'v2/3f9c/7', 'PX', 30_000);

@@ -1,4 +1,4 @@
-/** Why Redis cannot be reached, as it or the socket says it after the connection has broken. */
+/** Why Redis cannot be reached, as Redis or the socket says after the connection has broken. */
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
@@ -29,7 +29,7 @@ describe('the reason of an outage', () => {
       begin: (admin: Redis) => admin.call(...user, 'resetpass', '>other'),
       says: 'WRONGPASS',
     },
-  ])('is told, and given to calls and `ping`: $why', async ({ begin, says }) => {
+  ])('is reported, and is the error of calls and `ping`: $why', async ({ begin, says }) => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     await admin.call(...user, 'on', '>secret', '~*', '&*', '+@all');
@@ -43,7 +43,7 @@ describe('the reason of an outage', () => {
     await failed;
   });
 
-  it('is told, and given to `ping`: the server is gone', async () => {
+  it('is reported, and is the error of `ping`: the server is gone', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url);
     await server.kill();
@@ -51,7 +51,7 @@ describe('the reason of an outage', () => {
     await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('is told: the server has too many connections', async () => {
+  it('is reported: the server has too many connections', async () => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const { engine, events } = await openLocks(server.url);
@@ -62,7 +62,7 @@ describe('the reason of an outage', () => {
     await eventually(() => engine.ping());
   });
 
-  it('is told again when it is another one, but not that a silent server is still silent', async () => {
+  it('is reported again when it changes, but not that a silent server is still silent', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });
     server.pause();

@@ -1,4 +1,4 @@
-/** When a connection of our own is made again, and given up, over a client that is played by the test. */
+/** When our own connection is opened again, and given up, over a client that is played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import type { RedisConnection } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 import { SilenceWatch } from '../../libs/nestjs-locked/src/redis/connection/silence/silence-watch.js';
@@ -22,29 +22,29 @@ async function start() {
   return { clock, redis, connection };
 }
 
-describe('a connection of our own', () => {
-  it('is made without delay only once when a dead one was given up', async () => {
+describe('our own connection', () => {
+  it('is opened without delay only once after a dead one was given up', async () => {
     const { redis, connection } = await start();
     connection.abandon();
     expect(redis.override.retryStrategy()).toBe(0);
     expect(redis.override.retryStrategy()).toBe(reconnectDelay(1));
   });
 
-  it('logs in with the password that the client has by then', async () => {
+  it('logs in with the current password of the client', async () => {
     const { redis } = await start();
     Object.assign(redis.client.options, { username: 'me', password: 'new' });
     redis.override.retryStrategy();
     expect(redis.options).toMatchObject({ username: 'me', password: 'new' });
   });
 
-  it('is made again within a second after ioredis has given up', async () => {
+  it('is opened again within a second after ioredis has given up', async () => {
     const { clock, redis } = await start();
     redis.emit('end');
     await clock.advance(1_000);
     expect(redis.made).toBe(2);
   });
 
-  it('is not made again when it was closed', async () => {
+  it('is not opened again after it was closed', async () => {
     const { clock, redis, connection } = await start();
     redis.emit('end');
     connection.close();
@@ -74,7 +74,7 @@ describe('a server that is silent', () => {
     return silentMs;
   }
 
-  it('is one from which nothing arrives, not one that always owes some answer', async () => {
+  it('is one that sends nothing, not one that always has some command unanswered', async () => {
     const [clock, redis] = [new FakeClock(), new PlayedRedis()];
     const leftAt: number[] = [];
     let arrives = (): void => {};

@@ -1,4 +1,4 @@
-/** A process whose event loop was blocked must not take its own silence for that of Redis. */
+/** A process whose event loop was blocked must not mistake its own silence for that of Redis. */
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { LockNotAcquiredError } from 'nestjs-locked';
 import { setImmediate as immediate, setTimeout as sleep } from 'node:timers/promises';
@@ -20,17 +20,17 @@ afterAll(() => LockProcess.endAll());
 const server = useRedisServer();
 const observer = new LockObserver(server);
 
-/** Waits until what was requested in this turn is written, and reads no answer. */
+/** Waits until the commands of this turn are written, and reads no answer. */
 async function sent(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise<void>((resolve) => process.nextTick(resolve));
 }
 
 /**
- * Comes back when one of two answers was read that have arrived together. The other one, to a call of the engine, is
- * read after whatever the caller does, before the sockets are looked at again.
+ * Returns when one of two answers that have arrived together was read. The other one, to a call of the engine, is read
+ * after whatever the caller does, before the sockets are read again.
  */
 async function blockedBetweenAnswers(engine: LockEngine): Promise<void> {
-  await sleep(50); // what was under way is read
+  await sleep(50); // answers in flight are read
   const first = observer.holder(uniqueKey());
   await sent();
   standStill(50);
@@ -46,7 +46,7 @@ async function connectionsMade(): Promise<number> {
 }
 
 describe('an event loop that is blocked for longer than Redis may take to answer', () => {
-  it('waits for the answer to what it could not send before', async () => {
+  it('waits for the answer to commands that it could not send before', async () => {
     const { engine, events } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const acquiring = engine.acquire(uniqueKey(), { waitMs: 0 });
     standStill(LIMIT_MS + 500); // in the same turn: nothing was sent yet
@@ -54,7 +54,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect(events).toEqual([]);
   });
 
-  it('waits for it also if the time was over right after it could be sent [D21]', async () => {
+  it('waits for the answer even if the time was over right after the command could be sent [D21]', async () => {
     const proxy = await TcpProxy.start(server.port);
     proxy.delayAnswers(50, { alsoToCome: true });
     const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
@@ -66,7 +66,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect(events).toEqual([]);
   });
 
-  it('waits for it also if a wait was over meanwhile: somebody else has the key, and Redis has not failed [D22]', async () => {
+  it('waits for the answer even if a wait was over meanwhile: somebody else has the key, and Redis has not failed [D22]', async () => {
     const proxy = await TcpProxy.start(server.port);
     proxy.delayAnswers(100, { alsoToCome: true });
     const { engine, events } = await openLocks(proxy.url, { leaseMs: LEASE_MS });
@@ -83,7 +83,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     expect(events).toEqual([]);
   });
 
-  it('lets a branch have its turn if the one before it has ended meanwhile', async () => {
+  it('gives a branch its turn if the previous one has ended meanwhile', async () => {
     const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const key = uniqueKey();
     const admin = openAdmin(server.url);
@@ -117,16 +117,16 @@ describe('an event loop that is blocked for longer than Redis may take to answer
 
   it.each([
     ['by a timer', async () => sleep(20)],
-    ['by a socket, and others were to be read after that', blockedBetweenAnswers],
+    ['by a socket, with others to be read after that', blockedBetweenAnswers],
   ])(
-    'finds the grant that has arrived before it says that a wait was in vain: blocked %s',
+    'finds a grant that has arrived before it reports that a wait was in vain: blocked %s',
     async (_, comesBack) => {
       const leaseMs = 120_000; // a grant is for a tenth of it
       const waitMs = 4_000;
       const { engine, events } = await openLocks(server.url, { leaseMs });
       const [other] = await LockProcess.startMany(1, { redisUrl: server.url, leaseMs });
       const key = uniqueKey();
-      const hold = other!.hold(key, { ms: 1_500 }); // a message could wait to be sent while this process is blocked
+      const hold = other!.hold(key, { ms: 1_500 }); // a message could be delayed while this process is blocked
       await hold.entered;
       const since = sharedNow();
       const calls = [1, 2].map(() => engine.acquire(key, { waitMs }));
@@ -143,7 +143,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
   );
 
   it.each([LEASE_MS, 1_200])(
-    'keeps its connections, however often it happens while commands are on their way: leaseMs %d [D23]',
+    'keeps its connections, however often it happens while commands are in flight: leaseMs %d [D23]',
     async (leaseMs) => {
       const { engine, events } = await openLocks(server.url, { leaseMs });
       const waited = await engine.acquire(uniqueKey()); // its renewals come while the loop is blocked
@@ -166,7 +166,7 @@ describe('an event loop that is blocked for longer than Redis may take to answer
     },
   );
 
-  it('keeps its connections while they are being made [D24]', async () => {
+  it('keeps its connections while they are being opened [D24]', async () => {
     const leaseMs = 600;
     await server.admin.acl('SETUSER', 'stalled', 'on', '>secret', '~*', '&*', '+@all');
     const before = await connectionsMade();
@@ -204,7 +204,7 @@ describe('an event loop that is blocked after a single try on a connection that 
     async (leaseMs, blockedMs) => {
       const proxy = await TcpProxy.start(server.port);
       const clock = new SlowClock(SLOWER);
-      // How long before the block each of them tries: the connection is given up after half a second.
+      // How long before the block each single try begins: the connection is given up after half a second.
       const earlyBy = [450, 350, 200, 50];
       const locks = await Promise.all(earlyBy.map(() => openLocks(proxy.url, { leaseMs, clock })));
       await sleep(300 * SLOWER); // the connections are idle

@@ -1,4 +1,4 @@
-/** What becomes of the two connections to a server, on a clock, over connections that are played by the test. */
+/** The two connections to a server, on a fake clock, over connections that are played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import type { LockServersListener } from '../../libs/nestjs-locked/src/redis/connection/lock-servers.js';
 import { RedisConnections } from '../../libs/nestjs-locked/src/redis/connection/redis-connections.js';
@@ -58,7 +58,7 @@ async function start() {
 }
 
 describe('an inbox that cannot be restored', () => {
-  it('is told twice a second while commands are answered', async () => {
+  it('is reported twice a second while commands are answered', async () => {
     const { clock, told, loseInbox } = await start();
     await loseInbox();
     await clock.advance(499);
@@ -69,7 +69,7 @@ describe('an inbox that cannot be restored', () => {
     expect(told).toHaveLength(5);
   });
 
-  it('is told as soon as commands are answered again, if they were not at first', async () => {
+  it('is reported as soon as commands are answered again, if they were not at first', async () => {
     const { clock, commands, told, loseInbox } = await start();
     const { info } = commands;
     let admit!: () => void;
@@ -86,7 +86,7 @@ describe('an inbox that cannot be restored', () => {
 });
 
 describe('a server that is asked whether it is still the same', () => {
-  it('and answers when the connection leads to another one already is no reason to leave that one', async () => {
+  it('and answers when the connection already leads to another one is no reason to leave that one', async () => {
     const { clock, commands, connections, server } = await start();
     const { info } = commands;
     let answer!: (text: string) => void;

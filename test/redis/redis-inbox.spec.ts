@@ -1,4 +1,4 @@
-/** What becomes of a subscription, on a clock, over a connection whose server is played by the test. */
+/** A subscription, on a fake clock, over a connection whose server is played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import { RedisInbox } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-inbox.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
@@ -30,14 +30,14 @@ async function start(subscribe = async (): Promise<unknown> => 1) {
 const refusal = new Error('NOPERM No permissions to access a channel');
 
 describe('the inbox', () => {
-  it('is told what was published to its channel alone', async () => {
+  it('gets only what was published to its channel', async () => {
     const { redis, messages } = await start();
     redis.emit('message', 'lock:inbox:other', 'to others');
     redis.emit('message', 'lock:inbox:me', 'to me');
     expect(messages).toEqual(['to me']);
   });
 
-  it('is subscribed on a new connection a second after that was refused', async () => {
+  it('is subscribed on a new connection a second after the subscription was refused', async () => {
     const { clock, redis, inbox } = await start(() => Promise.reject(refusal));
     expect(inbox.ready).toBe(false);
     redis.subscribe = async () => 1;
@@ -59,7 +59,7 @@ describe('the inbox', () => {
     expect(lost).toEqual([]);
   });
 
-  it('gives the latest reason for its loss, and none that has passed', async () => {
+  it('reports the latest reason for its loss, and none that has passed', async () => {
     const { redis, inbox, lost } = await start(() => Promise.reject(refusal));
     expect(inbox.loss.message).toContain(refusal.message);
     redis.subscribe = async () => 1;
@@ -69,14 +69,14 @@ describe('the inbox', () => {
     expect(lost).toEqual(['the subscription is lost: the connection was closed']);
   });
 
-  it('answers as long as the server says anything on its connection', async () => {
+  it('answers as long as the server sends anything on its connection', async () => {
     const { redis, inbox } = await start();
     await expect(inbox.answers()).resolves.toBe(true);
     redis.ping = () => Promise.reject(Object.assign(new Error('NOPERM'), { name: 'ReplyError' }));
     await expect(inbox.answers()).resolves.toBe(true);
   });
 
-  it('does not answer if the connection has ended, is silent, or is another one by then', async () => {
+  it('does not answer if the connection has ended, is silent, or was replaced meanwhile', async () => {
     const { clock, redis, inbox } = await start();
     redis.ping = () => Promise.reject(new Error('Connection is closed.'));
     await expect(inbox.answers()).resolves.toBe(false);

@@ -40,7 +40,7 @@ function startInspector({ isEntryAway = false, isEntrySilent = false, isReady = 
   return { inspector, holder, clock };
 }
 
-it('says who holds a lock', async () => {
+it('the inspector says who holds a lock', async () => {
   const { inspector, holder } = startInspector();
   expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
@@ -48,7 +48,7 @@ it('says who holds a lock', async () => {
   });
 });
 
-it('says what it knows of a lock while the master is away that knows more about its holder', async () => {
+it('the inspector says what it knows of a lock while the master that knows more about its holder is away', async () => {
   const { inspector, holder } = startInspector({ isEntryAway: true });
   expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
@@ -58,14 +58,17 @@ it('says what it knows of a lock while the master is away that knows more about 
 });
 
 it.each([
-  { isReady: true, limitMs: 1_000, what: 'gives no answer' },
+  { isReady: true, limitMs: 1_000, what: 'does not answer' },
   { isReady: false, limitMs: 100, what: 'is known to be away' },
-])('waits $limitMs ms for a master that knows more and $what', async ({ isReady, limitMs }) => {
-  const { inspector, holder, clock } = startInspector({ isEntrySilent: true, isReady });
-  const answers: unknown[] = [];
-  void inspector.inspect('a').then((answer) => answers.push(answer));
-  await clock.advance(limitMs - 1);
-  expect(answers).toEqual([]);
-  await clock.advance(1);
-  expect(answers).toMatchObject([{ value: `${holder}:1`, process: undefined }]);
-});
+])(
+  'the inspector waits $limitMs ms for a master that knows more and $what',
+  async ({ isReady, limitMs }) => {
+    const { inspector, holder, clock } = startInspector({ isEntrySilent: true, isReady });
+    const answers: unknown[] = [];
+    void inspector.inspect('a').then((answer) => answers.push(answer));
+    await clock.advance(limitMs - 1);
+    expect(answers).toEqual([]);
+    await clock.advance(1);
+    expect(answers).toMatchObject([{ value: `${holder}:1`, process: undefined }]);
+  },
+);

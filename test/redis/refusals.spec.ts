@@ -1,4 +1,4 @@
-/** A server that refuses everybody something, while its connections live: who is told, and what to do about it. */
+/** A server that refuses commands of everybody while its connections work: what is reported, with which remedy. */
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { LockStoreError } from 'nestjs-locked';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -18,7 +18,7 @@ const reasonToldBy = ({ events }: OpenedLocks): string => {
   return lost?.type === 'rights-lost' ? lost.cause.message : '';
 };
 
-/** No connection is ever checked, so that the proof is not repeated either unless something else leads to it. */
+/** No connection is ever checked, so the proof is repeated only if something else causes it. */
 const withoutChecks: Clock = {
   ...systemClock,
   after: (ms, fire) => (ms === 5_000 ? () => {} : systemClock.after(ms, fire)),
@@ -27,14 +27,14 @@ const withoutChecks: Clock = {
 const openUnchecked = (): Promise<OpenedLocks> =>
   openLocks(server.url, { leaseMs: 30_000, clock: withoutChecks });
 
-describe('a master that has fewer replicas than min-replicas-to-write asks for', () => {
+describe('a master that has fewer replicas than min-replicas-to-write requires', () => {
   const setReplicas = (count: number): Promise<unknown> =>
     server.admin.config('SET', 'min-replicas-to-write', count);
   const REMEDY = /NOREPLICAS.*; start the replicas that min-replicas-to-write asks for/;
 
   afterEach(() => setReplicas(0));
 
-  it('is told once, as soon as a lock was refused; ping() fails until it is over', async () => {
+  it('is reported once, as soon as a lock was refused; ping() fails until it is over', async () => {
     const locks = await openUnchecked();
     await setReplicas(1);
     await expect(locks.engine.tryAcquire(uniqueKey())).rejects.toBeInstanceOf(LockStoreError);
@@ -50,7 +50,7 @@ describe('a master that has fewer replicas than min-replicas-to-write asks for',
     await (await locks.engine.acquire(uniqueKey())).release();
   });
 
-  it('is named at the start, with what to do', async () => {
+  it('is reported at the start, with the remedy', async () => {
     await setReplicas(1);
     const { store, events } = newRedisStore(openAdmin(server.url), { startMs: 1_000 });
     await expect(store.open(events)).rejects.toThrow(REMEDY);
@@ -58,7 +58,7 @@ describe('a master that has fewer replicas than min-replicas-to-write asks for',
 });
 
 describe('a server that a script blocks', () => {
-  it('is told once, and ping() fails until the script has ended', async () => {
+  it('is reported once, and ping() fails until the script has ended', async () => {
     const locks = await openUnchecked();
     const blocking = openAdmin(server.url).eval('while true do end', 0);
     blocking.catch(() => {}); // it is killed

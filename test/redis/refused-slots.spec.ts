@@ -1,4 +1,4 @@
-/** Which failures of a cluster count as a slot that is refused, on a clock, with nodes that are played by the test. */
+/** Which failures of a cluster count as a refused slot, on a fake clock, with nodes that are played by the test. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { Outage } from '../../libs/nestjs-locked/src/core/store/outage.js';
@@ -66,7 +66,7 @@ describe('a slot that is refused', () => {
     expect(told).toEqual([`lost ${slots}`]);
   });
 
-  it('is no outage of its own while a master is lost, because of which the cluster is down', () => {
+  it('is not an outage of its own while a master is lost and the cluster is down because of it', () => {
     const { fails, told, connections } = start();
     connections[1]!.isReady = false;
     fails(DOWN);
@@ -76,7 +76,7 @@ describe('a slot that is refused', () => {
     expect(told).toEqual(['lost slot 7']);
   });
 
-  it('is an outage if nobody is known to have it, whatever was answered', () => {
+  it('is an outage if no node is known to have the slot, whatever was answered', () => {
     const { fails, told, known } = start();
     fails('ERR something else');
     expect(told).toEqual([]);
@@ -85,7 +85,7 @@ describe('a slot that is refused', () => {
     expect(told).toEqual(['lost slot 7']);
   });
 
-  it('is tried each second until it is refused no more', async () => {
+  it('is tried each second until it is no longer refused', async () => {
     const { clock, fails, told, tries, answer } = start();
     fails(MOVING);
     await clock.advance(2_500);
@@ -97,7 +97,7 @@ describe('a slot that is refused', () => {
     expect(told).toEqual(['lost slot 7', 'back slot 7']);
   });
 
-  it('is tried before anybody is told, because it may have been so for a moment only', async () => {
+  it('is tried before it is reported, because it may have lasted for a moment only', async () => {
     const { clock, fails, told, answer } = start();
     const reported: string[] = [];
     const outage = new Outage(clock, 60_000, ({ type }) => reported.push(type));
@@ -107,10 +107,10 @@ describe('a slot that is refused', () => {
     await clock.advance(499);
     expect([told, reported]).toEqual([['lost slot 7', 'back slot 7'], []]);
     await clock.advance(1);
-    expect(reported).toEqual(['store-lost']); // this is when others would have been told
+    expect(reported).toEqual(['store-lost']); // this is when it would have been reported
   });
 
-  it('is not tried any more after it was closed', async () => {
+  it('is no longer tried after the locks were closed', async () => {
     const { clock, refused, fails, tries } = start();
     fails(MOVING);
     refused.close();

@@ -35,7 +35,7 @@ function start() {
   return {
     waits,
     ended,
-    /** What has ended with success. */
+    /** Commands that have succeeded. */
     known: () => ended.flatMap(([action, { kind }]) => (kind === 'answered' ? action : [])),
     acknowledgements,
     sent: (action: string) =>
@@ -46,7 +46,7 @@ function start() {
 }
 
 describe('ReplicaAcknowledgements', () => {
-  it('holds back what was answered until a WAIT that was sent later is', () => {
+  it('holds an answer back until a WAIT that was sent later is answered', () => {
     const { sent, answer, waits, ended, known } = start();
     const [first, second] = [sent('first'), sent('second')];
     expect([answer(first), answer(second)]).toEqual([true, true]);
@@ -60,19 +60,22 @@ describe('ReplicaAcknowledgements', () => {
   it.each([
     ['enough replicas', 2, ['first']],
     ['too few', 1, []],
-  ])('takes the answer to a WAIT for nothing that was sent behind it: %s', (_, count, at) => {
-    const { sent, answer, waits, known, ended } = start();
-    answer(sent('first'));
-    answer(sent('later'));
-    waits[0]?.end(answered(count));
-    expect(known()).toEqual(at);
-    expect(ended.map(([action]) => action)).toEqual(['first']);
-    expect(waits).toHaveLength(2);
-    waits[1]?.end(answered(3));
-    expect(known()).toEqual([...at, 'later']);
-    answer(sent('next'));
-    expect(waits).toHaveLength(3);
-  });
+  ])(
+    'does not use the answer to a WAIT for a command that was sent after it: %s',
+    (_, count, at) => {
+      const { sent, answer, waits, known, ended } = start();
+      answer(sent('first'));
+      answer(sent('later'));
+      waits[0]?.end(answered(count));
+      expect(known()).toEqual(at);
+      expect(ended.map(([action]) => action)).toEqual(['first']);
+      expect(waits).toHaveLength(2);
+      waits[1]?.end(answered(3));
+      expect(known()).toEqual([...at, 'later']);
+      answer(sent('next'));
+      expect(waits).toHaveLength(3);
+    },
+  );
 
   it.each<[string, (started: ReturnType<typeof start>) => void]>([
     ['the connection breaks', ({ acknowledgements }) => acknowledgements.lost()],
@@ -84,7 +87,7 @@ describe('ReplicaAcknowledgements', () => {
       },
     ],
     ['too few replicas have it', ({ waits }) => waits[0]?.end(answered(1))],
-  ])('says that Redis did it, and with which answer, if %s', (_, happens) => {
+  ])('reports that Redis did it, and with which answer, if %s', (_, happens) => {
     const started = start();
     started.answer(started.sent('first'));
     happens(started);

@@ -47,7 +47,7 @@ describe('when a call has a lock, the replica has it', () => {
     for (const { token, there, ms, process } of seen) {
       expect(there).toBe(token);
       expect(there).toContain(process);
-      expect(ms).toBeGreaterThan(LEASE_MS / 2); // not merely what the process before has lent
+      expect(ms).toBeGreaterThan(LEASE_MS / 2); // not only the time granted by the previous process
     }
     expect(new Set(seen.map(({ token }) => token)).size).toBeGreaterThan(4);
   });
@@ -70,7 +70,7 @@ describe('when a call has a lock, the replica has it', () => {
 });
 
 describe('while the replica stands still', () => {
-  it('several keys are given to nobody, and none of them stays taken', async () => {
+  it('no call gets several keys, and none of them stays taken', async () => {
     const { engine, replica, onMaster } = await open();
     const keys = [uniqueKey('a'), uniqueKey('b')];
     replica.pause();
@@ -82,14 +82,14 @@ describe('while the replica stands still', () => {
     );
   });
 
-  it('a fixed lease is given to nobody', async () => {
+  it('no call gets a fixed lease', async () => {
     const { engine, replica } = await open();
     replica.pause();
     const asked = engine.acquire(uniqueKey(), { renew: false, leaseMs: 5_000, waitMs: 1_000 });
     expect(await failureOf(asked)).toBeInstanceOf(LockStoreError);
   });
 
-  it('ensureRemaining() moves no deadline, and says why [R62]', async () => {
+  it('ensureRemaining() moves no deadline, and its error says why [R62]', async () => {
     const { engine, replica } = await open({ leaseMs: 6_000 });
     const lock = await engine.acquire(uniqueKey());
     replica.pause();
@@ -103,7 +103,7 @@ describe('while the replica stands still', () => {
     expect(await lock.release()).toBe(true);
   });
 
-  it('no fencing number of a block is used that the replica has not got [R62]', async () => {
+  it('no fencing number of a block that the replica lacks is used [R62]', async () => {
     const { engine, replica, onReplica } = await open();
     const key = uniqueKey();
     const first = await engine.acquire(key);

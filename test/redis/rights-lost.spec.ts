@@ -1,4 +1,4 @@
-/** Rights that are taken from the Redis user while its process works: who gets the key, and who is told. */
+/** Rights that the Redis user loses while its process works: who gets the key, and what is reported. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -33,11 +33,11 @@ async function createUser() {
 const openHealthy = (leaseMs = LEASE_MS): Promise<OpenedLocks> =>
   openLocksOn({ port: server.port }, { leaseMs });
 
-/** What was told of rights, of messages and of the store, in order. */
+/** What was reported about rights, messages and the store, in order. */
 const told = ({ events }: Pick<OpenedLocks, 'events'>): string[] =>
   events.map(({ type }) => type).filter((type) => /^(rights|inbox|store)-/.test(type));
 
-describe('a process whose user may not ask any more who listens', () => {
+describe('a process whose user may no longer ask who listens', () => {
   it('takes nothing from the others: each has its share, and nobody waits for long [R3]', async () => {
     const { setUser, openImpaired } = await createUser();
     const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];
@@ -45,11 +45,11 @@ describe('a process whose user may not ask any more who listens', () => {
     for (const { holds, longestMs, errors } of await race([impaired, healthy], { holds: 300 })) {
       expect(errors).toEqual([]);
       expect(holds).toBeGreaterThan(50);
-      expect(longestMs).toBeLessThan(4_500); // a waiter looks for itself after five seconds
+      expect(longestMs).toBeLessThan(4_500); // a waiter polls after five seconds
     }
   });
 
-  it('keeps the order although all of its kind have lost the right', async () => {
+  it('keeps the order although all such processes have lost the right', async () => {
     const { setUser, openImpaired } = await createUser();
     const [one, other] = [await openImpaired(), await openImpaired()];
     await setUser('-pubsub');
@@ -60,8 +60,8 @@ describe('a process whose user may not ask any more who listens', () => {
   });
 });
 
-describe('a process whose user may not read the queue any more', () => {
-  it('does not give its lease to itself: others get the key when they look', async () => {
+describe('a process whose user may no longer read the queue', () => {
+  it('does not grant itself its lease again: others get the key when they check', async () => {
     const { setUser, openImpaired } = await createUser();
     const [impaired, healthy] = [await openImpaired(), await openHealthy()];
     await setUser('-zrange');
@@ -72,11 +72,11 @@ describe('a process whose user may not read the queue any more', () => {
   });
 });
 
-/** Redis says why in words that differ with its version. The remedy is ours. */
+/** The reason is worded by Redis, and differs with its version. The remedy is ours. */
 const TOLD =
   /(permission|can't run).* \(at redis:.*; give the Redis user .*: ACL SETUSER <user> ~lock:\* &lock:inbox:\* .*\+pubsub/;
 
-/** What is taken; everything is given back. */
+/** The right that is taken away; all rights are given back. */
 const losses: readonly { name: string; take: string[]; refuses?: true }[] = [
   { name: 'to ask who listens', take: ['-pubsub'] },
   { name: 'to publish', take: ['-publish'] },
@@ -89,7 +89,7 @@ const losses: readonly { name: string; take: string[]; refuses?: true }[] = [
 
 describe('a user who loses a right', () => {
   concurrentIt.each(losses)(
-    '$name: is told once, ping() fails meanwhile, and both end when the right is back',
+    '$name: is reported once, ping() fails meanwhile, and both end when the right is back',
     async ({ take, refuses }) => {
       const { setUser, openImpaired } = await createUser();
       const [impaired, healthy] = [await openImpaired(), await openHealthy()];
@@ -119,14 +119,14 @@ describe('a user who loses a right', () => {
     },
   );
 
-  it('is told with the next check if it is the right to ask who listens', async () => {
+  it('is reported with the next check if it is the right to ask who listens', async () => {
     const { setUser, openImpaired } = await createUser();
     const impaired = await openImpaired(30_000); // the proof itself is repeated every 30 seconds
     await setUser('-pubsub');
     await eventually(() => expect(told(impaired)).toEqual(['rights-lost']), 12_000);
   });
 
-  it('is told of the right to send scripts whole when Redis has forgotten them', async () => {
+  it('is reported for the right to send scripts whole when Redis has forgotten them', async () => {
     const { setUser, openImpaired } = await createUser();
     const impaired = await openImpaired();
     await setUser('-eval');
@@ -142,7 +142,7 @@ describe('a user who loses a right', () => {
 });
 
 describe('a server that refuses every write because its memory is full', () => {
-  it('is told once, ping() fails meanwhile, and both end when it has memory again', async () => {
+  it('is reported once, ping() fails meanwhile, and both end when it has memory again', async () => {
     const locks = await openHealthy();
     await server.admin.config('SET', 'maxmemory', '1');
     try {
@@ -159,8 +159,8 @@ describe('a server that refuses every write because its memory is full', () => {
   });
 });
 
-describe('a user who may not ask the replicas any more', () => {
-  it('is told, and again when the right is back, also over new connections', async () => {
+describe('a user who may no longer ask the replicas', () => {
+  it('is reported, and again when the right is back, even over new connections', async () => {
     const { master, onMaster } = await startMasterAndReplica();
     const set = (...rules: string[]) => onMaster.call('ACL', 'SETUSER', 'app', ...rules);
     await set(...all);
@@ -182,9 +182,9 @@ describe('a user who may not ask the replicas any more', () => {
   });
 });
 
-describe('a user who may not use the channels any more', () => {
+describe('a user who may no longer use the channels', () => {
   concurrentIt(
-    'is told, although Redis closes the subscription and refuses a new one',
+    'is reported, although Redis closes the subscription and refuses a new one',
     async () => {
       const { setUser, openImpaired } = await createUser();
       const [impaired, healthy] = [await openImpaired(), await openHealthy()];
@@ -202,12 +202,12 @@ describe('a user who may not use the channels any more', () => {
   );
 
   concurrentIt(
-    'is told of both if the keys are lost as well, and ping() names what every lock needs',
+    'is reported for both if the keys are lost as well, and ping() names what every lock needs',
     async () => {
       const { setUser, openImpaired } = await createUser();
       const impaired = await openImpaired();
       await setUser('resetkeys', 'resetchannels', '~other:*', '&other:*');
-      // No lock is requested, so only a check can find it, although the inbox does not come back.
+      // No lock is requested, so only a check can find it, although the inbox does not reconnect.
       await eventually(() => expect(told(impaired)).toContain('rights-lost'));
       await eventually(() => expect(told(impaired)).toContain('inbox-lost'));
       await expect(impaired.engine.ping()).rejects.toThrow(/refused what the locks need/);
@@ -224,7 +224,7 @@ describe('a user who may not use the channels any more', () => {
     },
   );
 
-  concurrentIt('is told that the keys are back although the inbox is not', async () => {
+  concurrentIt('the return of the keys is reported although the inbox is not back', async () => {
     const { user, setUser, openImpaired } = await createUser();
     const impaired = await openImpaired();
     await setUser('resetkeys', '~other:*', '-subscribe');
@@ -237,7 +237,7 @@ describe('a user who may not use the channels any more', () => {
     await eventually(() => impaired.engine.ping());
   });
 
-  concurrentIt('is told when the connections are new, too', async () => {
+  concurrentIt('is also reported when the connections are new', async () => {
     const { user, setUser, openImpaired } = await createUser();
     const impaired = await openImpaired(30_000); // the next check is five seconds away
     await setUser('-publish');
@@ -249,7 +249,7 @@ describe('a user who may not use the channels any more', () => {
 });
 
 describe('a user who is deleted', () => {
-  it('is told, harms nobody, and its process continues when the user is back', async () => {
+  it('is reported, disturbs no other, and its process continues when the user is back', async () => {
     const { user, setUser, openImpaired } = await createUser();
     const [impaired, healthy] = [await openImpaired(), await openHealthy()];
     const key = uniqueKey();
@@ -269,7 +269,7 @@ describe('a user who is deleted', () => {
 });
 
 describe('rights that the library can do without', () => {
-  it('INFO and SCRIPT LOAD: refused from the start or later, nothing is told', async () => {
+  it('INFO and SCRIPT LOAD: refused from the start or later, nothing is reported', async () => {
     const { user, setUser, openImpaired } = await createUser();
     await setUser('-info', '-script|load');
     const never = await openLocksOn(
@@ -288,7 +288,7 @@ describe('rights that the library can do without', () => {
     }
   });
 
-  it('PING: the inbox stays as it is, and is missed when it is lost', async () => {
+  it('PING: the inbox keeps working, and its loss is noticed', async () => {
     const { user, setUser, openImpaired } = await createUser();
     const leaseMs = 3_000; // a busy server may be silent for a second
     const impaired = await openImpaired(leaseMs);
@@ -308,11 +308,11 @@ describe('rights that the library can do without', () => {
   });
 });
 
-describe('what is to be taken back in the queues of many keys, by a user who may not use them any more', () => {
+describe('the clean-up of queues of many keys, by a user who may no longer use them', () => {
   const KEYS = 400;
   const FOR_MS = 4_000;
 
-  /** How many scripts Redis was sent, whether it has run them or not. */
+  /** How many scripts were sent to Redis, whether it has run them or not. */
   async function scripts(): Promise<number> {
     const stats = await server.admin.info('commandstats');
     const [, run = 0, refused = 0] =
@@ -320,7 +320,7 @@ describe('what is to be taken back in the queues of many keys, by a user who may
     return Number(run) + Number(refused);
   }
 
-  it('is tried now and then, holds up no other key, and all of it is done when the rights are back', async () => {
+  it('is tried now and then, delays no other key, and is completed when the rights are back', async () => {
     const { setUser, openImpaired } = await createUser();
     const id = uniqueKey();
     const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];
@@ -342,7 +342,8 @@ describe('what is to be taken back in the queues of many keys, by a user who may
     await ended;
     await eventually(async () => expect(await queued(spared)).toBe(0));
     await sleep(FOR_MS);
-    // Each is tried at once, perhaps in a script for many first. Trying each once a second would be several times this.
+    // Each is tried at once, perhaps first in a script for many. Trying each once a second would take several times as
+    // many.
     expect((await scripts()) - before).toBeLessThan(2.5 * KEYS);
     expect(await queued(keys.at(-1)!)).toBe(1);
 
@@ -352,7 +353,7 @@ describe('what is to be taken back in the queues of many keys, by a user who may
     );
   });
 
-  it('does not hold up close()', async () => {
+  it('does not delay close()', async () => {
     const { setUser, openImpaired } = await createUser();
     const key = uniqueKey();
     const [impaired, healthy] = [await openImpaired(30_000), await openHealthy(30_000)];

@@ -18,7 +18,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 900;
 
-/** As written in the page: what everybody needs, and what comes on top of it in each case. */
+/** As written on the page: what everybody needs, and what each case needs in addition. */
 const page = readFileSync('docs/installation.md', 'utf8');
 const [, everybody = ''] = /^ACL SETUSER app on >password (.+)$/m.exec(page) ?? [];
 const more = (who: string): string[] => {
@@ -31,7 +31,7 @@ const CLUSTER = more('Redis Cluster');
 const WAIT = more('`waitReplicas`');
 const SELECT = more('a database other than 0 of a single server');
 
-/** The library can do without these two, but says more and does more with them. */
+/** The library works without these two, but reports more and does more with them. */
 const TOLERATED = ['+info', '+script|load'];
 
 const account = (name: string) => ({ username: name, password: 'secret' });
@@ -39,13 +39,13 @@ const account = (name: string) => ({ username: name, password: 'secret' });
 /** Without INFO, ioredis would warn that it cannot check whether the server is ready. */
 const unchecked = (name: string) => ({ ...account(name), enableReadyCheck: false });
 
-/** Makes a user who may do this and nothing else. */
+/** Creates a user with these rights and no others. */
 async function allow(admin: Redis, name: string, rights: readonly string[]): Promise<void> {
   await admin.call('CONFIG', 'SET', 'acllog-max-len', '10000');
   await admin.call('ACL', 'SETUSER', name, 'reset', 'on', '>secret', ...rights);
 }
 
-/** What this user was refused. ioredis introduces itself, and continues if that is refused. */
+/** Commands that this user was refused. ioredis introduces itself, and continues if that is refused. */
 async function refused(admin: Redis, name: string): Promise<string[]> {
   const entries = (await admin.call('ACL', 'LOG', '10000')) as unknown[][];
   const field = (entry: unknown[], of: string): string => String(entry[entry.indexOf(of) + 1]);
@@ -63,7 +63,7 @@ async function repertoire(one: LockEngine, other: LockEngine, admins: readonly R
   const waiting = other.acquire(key, { waitMs: 60_000 });
   const given = new AbortController();
   const aborted = other.acquire(key, { waitMs: 60_000, signal: given.signal });
-  await sleep(2 * LEASE_MS); // it is renewed, waiters look again, connections are pinged
+  await sleep(2 * LEASE_MS); // it is renewed, waiters check again, connections are pinged
   given.abort();
   await expect(aborted).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
   expect(await held.release()).toBe(true); // handed over
@@ -151,7 +151,7 @@ describe('a user who has the rights of docs/installation.md and no more', () => 
     expect(await refused(onMaster, 'app')).toEqual([]);
   });
 
-  it('can do everything in a cluster, also while a slot moves', async () => {
+  it('can do everything in a cluster, even while a slot moves', async () => {
     const cluster = await startRedisCluster({ replicasPerMaster: 0 });
     const admins = cluster.servers.nodes.map(({ url }) => openAdmin(url));
     for (const admin of admins) await allow(admin, 'app', [...BASE, ...CLUSTER]);

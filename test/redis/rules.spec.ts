@@ -39,15 +39,15 @@ function newLocks({
 }
 
 describe('processes', () => {
-  it('have an id of 128 random bits, each service its own, with nothing of host or pid in it [R34]', () => {
+  it('have an id of 128 random bits, each service its own, without host or pid [R34]', () => {
     const ids = Array.from({ length: 50 }, () => newLocks().store.processId);
     expect(new Set(ids).size).toBe(50);
     for (const id of ids) expect(id).toMatch(/^[0-9a-f]{32}$/);
-    // Every one of the 32 digits varies: none is made of something that stays.
+    // Each of the 32 digits varies: none depends on anything constant.
     for (let i = 0; i < 32; i++) expect(new Set(ids.map((id) => id[i])).size).toBeGreaterThan(3);
   });
 
-  it('say who they are in one key, which is written again before it ends [R39]', async () => {
+  it('have an entry in one key, which is written again before it expires [R39]', async () => {
     const HALF_AN_HOUR_MS = 1_800_000;
     const refreshes: (() => void)[] = [];
     const clock: Clock = {
@@ -79,7 +79,7 @@ describe('processes', () => {
 });
 
 describe('the inbox', () => {
-  it('is opened to the master, whatever the role of the client [R3]', async () => {
+  it('connects to the master, whatever the role of the client [R3]', async () => {
     const client = new Redis(server.url);
     const asked: unknown[] = [];
     const duplicate = client.duplicate.bind(client);
@@ -93,7 +93,7 @@ describe('the inbox', () => {
     expect(asked).toEqual([toMaster, toMaster]); // for commands, and for the inbox
   });
 
-  it('is subscribed before the first lock is requested, also without a start [R35]', async () => {
+  it('is subscribed before the first lock is requested, even without a start [R35]', async () => {
     const monitor = await RedisMonitor.start(server.port);
     const { engine, store } = newLocks();
     const key = uniqueKey();
@@ -109,8 +109,8 @@ describe('the inbox', () => {
   });
 });
 
-describe('a queue full of the dead', () => {
-  it('keeps the live waiter behind them waiting for no longer than it takes to drop them [R28]', async () => {
+describe('a queue full of dead waiters', () => {
+  it('delays the live waiter behind them for no longer than it takes to drop them [R28]', async () => {
     const [a, b] = [newLocks(), newLocks()];
     await Promise.all([a.engine.open(), b.engine.open()]);
     const key = uniqueKey();
@@ -129,14 +129,14 @@ describe('a queue full of the dead', () => {
     expect(await lock.release()).toBe(true);
     const next = await waiting;
 
-    expect(performance.now() - from).toBeLessThan(2_500); // half of what a waiter waits before it looks for itself
+    expect(performance.now() - from).toBeLessThan(2_500); // half of the time before a waiter polls
     expect(await server.admin.zcard(queue)).toBe(0);
     await next.release();
   });
 });
 
 describe('a fencing number', () => {
-  it('is kept for ten minutes after the lease has ended, or would have ended [R37]', async () => {
+  it('is kept for ten minutes after the end, or planned end, of the lease [R37]', async () => {
     const { engine } = newLocks({ leaseMs: 30_000 });
     await engine.open();
     const key = uniqueKey();
@@ -156,8 +156,8 @@ describe('a fencing number', () => {
   });
 });
 
-describe('a key that a call gives back because it did not get the others', () => {
-  /** Whatever lingers is there for as long as the test looks. */
+describe('a key that a call releases because it did not get the others', () => {
+  /** A lingering lease exists for as long as the test checks. */
   const LONG = { lingerMs: 3_600_000, leaseMs: 3_600_000 };
 
   it.each(['the wait for another one is over', 'its signal aborts'])(
@@ -204,7 +204,7 @@ describe('a key that is kept after short work', () => {
     },
   );
 
-  it('is kept for the rest of that time although Redis was away until the lease had ended', async () => {
+  it('is kept for the rest of that time even if Redis was away until the lease had ended', async () => {
     const [leaseMs, keptMs] = [1_000, 8_000];
     const [a, b] = [await openLocks(server.url, { leaseMs }), await openLocks(server.url)];
     const key = uniqueKey();
@@ -231,7 +231,7 @@ describe('a key that is kept after short work', () => {
     await expect(b.engine.tryAcquire(key)).resolves.toBeNull();
   });
 
-  it('is told to the head of the queue, which enters as soon as that is over [R41]', async () => {
+  it('is announced to the head of the queue, which enters as soon as the time is over [R41]', async () => {
     const [a, b] = [newLocks(), newLocks()];
     await Promise.all([a.engine.open(), b.engine.open()]);
     const key = uniqueKey();

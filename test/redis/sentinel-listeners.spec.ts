@@ -23,7 +23,7 @@ function connectionWith(...sentinels: BrokenSentinel[]): EventEmitter {
 }
 
 describe('attendToSentinels', () => {
-  it('subscribes again by itself, and minds neither a failure of that nor an error', async () => {
+  it('subscribes again by itself, and ignores a failure of that and errors', async () => {
     const sentinel = new BrokenSentinel();
     const connection = connectionWith(sentinel);
     attendToSentinels(connection, () => {});
@@ -35,7 +35,7 @@ describe('attendToSentinels', () => {
     expect(sentinel.subscribed).toEqual(['+switch-master']);
   });
 
-  it('leaves a connector of the user alone, whatever it calls its parts', () => {
+  it('does not touch a connector of the user, whatever its members are called', () => {
     for (const resolve of [(service: string, role: string) => service + role, { cache: true }]) {
       const given = { resolve, connectToSentinel: 'later', resolveMaster: true };
       const connection = Object.assign(new EventEmitter(), { connector: { ...given } });
@@ -45,7 +45,7 @@ describe('attendToSentinels', () => {
     }
   });
 
-  it('leaves a connection alone that has no sentinels', () => {
+  it('does not touch a connection without sentinels', () => {
     for (const connector of [undefined, {}, { failoverDetector: null }, { failoverDetector: {} }]) {
       const connection = Object.assign(new EventEmitter(), { connector });
       attendToSentinels(connection, () => {});

@@ -8,7 +8,7 @@ import type {
 } from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-connector.js';
 import { SentinelQuestions } from '../../libs/nestjs-locked/src/redis/connection/sentinel/sentinel-questions.js';
 
-/** A connection for a question, and how it was made and ended. */
+/** A connection for a query, and how it was opened and ended. */
 class Question extends EventEmitter {
   readonly limitMs: number | undefined;
   readonly ends: string[] = [];
@@ -24,7 +24,7 @@ class Question extends EventEmitter {
   }
 }
 
-/** What ioredis has in a connection by way of sentinels; the test gives the answers. */
+/** What ioredis has in a connection through sentinels; the test gives the answers. */
 function connectorOf(answer: () => Promise<SentinelAddress | null>) {
   const asked: Question[] = [];
   const connector = {
@@ -45,8 +45,8 @@ const [first, second] = [
   { host: 'b', port: 2 },
 ];
 
-describe('the questions to sentinels', () => {
-  it('get more and more time, eight seconds at most, and a second again after an answer', async () => {
+describe('queries to sentinels', () => {
+  it('get more and more time, eight seconds at most, and one second again after an answer', async () => {
     const { asked, connector } = connectorOf(async () => first);
     new SentinelQuestions({ connector }, { onError: () => {} });
     for (let i = 0; i < 5; i++) connector.connectToSentinel(sentinel);
@@ -58,7 +58,7 @@ describe('the questions to sentinels', () => {
     ]);
   });
 
-  it('are ended without asking the sentinel, which may not answer that either', () => {
+  it('are ended without a command to the sentinel, which may not answer that either', () => {
     const { asked, connector } = connectorOf(async () => first);
     const questions = new SentinelQuestions({ connector }, { onError: () => {} });
     connector.connectToSentinel(sentinel);

@@ -15,7 +15,7 @@ import { runScriptsAs, withoutTime, withShardedPublish } from '../support/other-
 import { startRedisServer } from '../support/own-redis.js';
 import { StoreEvents } from '../support/store-events.js';
 
-/** Notes the policies that it is told. */
+/** Records the policies that are reported. */
 class Listener extends StoreEvents {
   readonly policies: string[] = [];
 
@@ -52,7 +52,7 @@ describe('a node of a Redis Cluster', () => {
     expect((error as Error).message).toMatch(REFUSED);
   });
 
-  it('is refused by what it answers if the user may not ask what it is', async () => {
+  it('is refused by its answers if the user may not ask what it is', async () => {
     const node = await startRedisServer('--cluster-enabled', 'yes');
     const admin = openAdmin(node.url);
     await admin.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-info');
@@ -96,7 +96,7 @@ describe('a server that runs scripts in another way', () => {
 });
 
 describe('the eviction policy', () => {
-  it('is read again after a reconnect, and told when it has changed', async () => {
+  it('is read again after a reconnect, and reported when it has changed', async () => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const { listener } = await openStore(server.url);
@@ -121,7 +121,7 @@ describe('the eviction policy', () => {
     expect(listener.policies).toEqual(['volatile-lru', 'allkeys-lru', 'allkeys-lru']);
   });
 
-  it('is told at the start', async () => {
+  it('is reported at the start', async () => {
     const server = await startRedisServer(
       '--maxmemory',
       '100mb',
@@ -140,11 +140,11 @@ describe('readServerInfo', () => {
     ['maxmemory:1\r\nmaxmemory_policy:noeviction\r\n', undefined],
     ['maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n', 'allkeys-lru'],
     ['redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n', undefined],
-  ])('of %j gives the policy %s', (info, evictionPolicy) => {
+  ])('of %j returns the policy %s', (info, evictionPolicy) => {
     expect(readServerInfo(info, false)).toEqual({ evictionPolicy });
   });
 
-  it('does not take a replica for a mistake in the options: it may be promoted', () => {
+  it('does not treat a replica as a mistake in the options: it may be promoted', () => {
     const read = (): unknown => readServerInfo('redis_version:7.0.15\r\nrole:slave\r\n', false);
     expect(read).toThrow('is a READONLY replica, and locks need the master');
     expect(read).not.toThrow(LockConfigError);

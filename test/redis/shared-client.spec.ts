@@ -73,7 +73,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     await five!.flushdb();
   });
 
-  it('may be inside a MULTI: neither gets anything of the other', async () => {
+  it('may be inside a MULTI: neither sees commands of the other', async () => {
     const client = clientOf(connect);
     const { engine, events } = await locksOn(client);
     const key = uniqueKey();
@@ -91,7 +91,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(events).toEqual([]);
   });
 
-  it('may wait in a blocking command: leases are renewed all the same', async () => {
+  it('may wait in a blocking command: leases are still renewed', async () => {
     const client = clientOf(connect);
     const { engine, events } = await locksOn(client);
     const admin = openAdmin(server.url);
@@ -108,7 +108,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(await popped).toEqual([`list:${key}`, 'x']);
   });
 
-  it('may be subscribed to something', async () => {
+  it('may be subscribed to a channel', async () => {
     const client = clientOf(connect);
     const { engine } = await locksOn(client);
     const channel = uniqueKey('channel');
@@ -121,7 +121,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(await message).toBe('hello');
   });
 
-  it('may be closed before the locks are: what is held is renewed, released, and free for others', async () => {
+  it('may be closed before the locks: held locks are renewed, released, and free for others', async () => {
     const client = clientOf(connect);
     const { engine, events } = await locksOn(client);
     const other = await openLocks(server.url, { leaseMs: 60_000 });
@@ -163,7 +163,7 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(listeners()).toEqual(before);
   });
 
-  it('may monitor the server, and have scripts of the names of commands', async () => {
+  it('may monitor the server, and define scripts with the names of commands', async () => {
     const client = clientOf((url) => {
       const scripts = { evalsha: { lua: 'return 1', numberOfKeys: 0 } };
       return connect(url, { scripts, monitor: true });

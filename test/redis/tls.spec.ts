@@ -1,4 +1,4 @@
-/** What docs/redis.md says about TLS and Unix sockets, on a real server; and how a start says what is wrong. */
+/** What docs/redis.md says about TLS and Unix sockets, on a real server; and how a start reports errors. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import {
@@ -46,7 +46,7 @@ describe('connection', () => {
   const ways: readonly (readonly [string, () => RedisLockModuleOptions['connection']])[] = [
     ['a Unix socket', () => `unix://${socket}`],
     [
-      'TLS with an authority of its own',
+      'TLS with a private authority',
       () => ({ host: 'localhost', port, tls: { ca: readFileSync(certificate('cert.pem')) } }),
     ],
     [
@@ -67,7 +67,7 @@ describe('connection', () => {
   });
 });
 
-describe('a start that cannot connect says what the socket says', () => {
+describe('a start that cannot connect reports the error of the socket', () => {
   /** One server, a cluster, or the master of sentinels, all at this port. */
   const kinds: readonly (readonly [
     string,
@@ -96,14 +96,14 @@ describe('a start that cannot connect says what the socket says', () => {
     return error as Error;
   }
 
-  it.each(kinds)('%s: a port that nobody listens on', async (_, connection) => {
+  it.each(kinds)('%s: a port on which nobody listens', async (_, connection) => {
     const refused = await freePort();
     const error = await reasonOf(connection({ host: '127.0.0.1', port: refused }));
     expect(error.message).toContain(`ECONNREFUSED 127.0.0.1:${refused}`);
     expect(error.cause).toMatchObject({ message: expect.stringContaining('ECONNREFUSED') });
   });
 
-  it.each(kinds)('%s: an authority that is not known', async (_, connection) => {
+  it.each(kinds)('%s: an unknown authority', async (_, connection) => {
     const error = await reasonOf(connection({ host: 'localhost', port, tls: {} }));
     expect(error.message).toMatch(/self-signed certificate/i);
     expect(error.cause).toMatchObject({ message: expect.stringMatching(/self-signed/i) });

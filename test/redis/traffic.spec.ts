@@ -29,7 +29,7 @@ const { all: scripts } = new LockScripts({
 const server = useRedisServer();
 
 beforeAll(async () => {
-  // What the server has seen once is sent by its hash from then on.
+  // A script that the server has seen is sent by its hash from then on.
   for (const { lua } of scripts) await server.admin.script('LOAD', lua);
 });
 
@@ -51,7 +51,7 @@ async function startProcess(url = server.url) {
   return { engine, store, events };
 }
 
-/** What clients (not scripts) have sent since the last call: our scripts by name, anything else as it is. */
+/** What clients (not scripts) have sent since the last call: our scripts by name, other commands unchanged. */
 async function sentBy(monitor: RedisMonitor): Promise<string[]> {
   const commands = (await monitor.commands()).filter(({ source }) => source !== 'lua');
   return commands.map(({ name, args }) => {
@@ -60,7 +60,7 @@ async function sentBy(monitor: RedisMonitor): Promise<string[]> {
   });
 }
 
-/** What checks the two connections, every five seconds, aside. */
+/** Without the checks of the two connections every five seconds. */
 async function sentButPings(monitor: RedisMonitor): Promise<string[]> {
   return (await sentBy(monitor)).filter((name) => !['ping', 'info', 'pubsub'].includes(name));
 }
@@ -71,7 +71,7 @@ function waitersOf(key: string): Promise<number> {
   return server.admin.zcard(`lock:{${key}}:queue`);
 }
 
-/** Every key with its value, and whether it has an end. */
+/** Every key with its value, and whether it expires. */
 async function contents(outside: Redis): Promise<Record<string, unknown>> {
   const all: Record<string, unknown> = {};
   for (const key of await outside.keys('*')) {
@@ -115,7 +115,7 @@ describe('traffic', () => {
     }
   });
 
-  it('the first command of a turn of the event loop is written at once, and the others sixteen at a time', async () => {
+  it('the first command in a turn of the event loop is written at once, the others sixteen at a time', async () => {
     const { engine } = await startProcess();
     const keys = Array.from({ length: 50 }, () => uniqueKey());
     const writes = countWrites(server.port);
@@ -166,7 +166,7 @@ describe('traffic', () => {
     });
   });
 
-  it('a hand-over between two processes costs no look at the key [D106]', async () => {
+  it('a hand-over between two processes needs no read of the key [D106]', async () => {
     const [a, b] = [await startProcess(), await startProcess()];
     const key = uniqueKey();
     const monitor = await startMonitor();
@@ -231,7 +231,7 @@ describe('traffic', () => {
     });
   });
 
-  it('touches nothing of others, and leaves nothing but fences that have an end [R30, D122]', async () => {
+  it('touches no keys of others, and leaves only fences that expire [R30, D122]', async () => {
     const own = await startRedisServer();
     const outside = openAdmin(own.url);
     await outside.set('lock', 'text');

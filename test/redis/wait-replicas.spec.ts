@@ -1,4 +1,4 @@
-/** `waitReplicas`: what is answered only when replicas have it, and what is said when they have not. */
+/** `waitReplicas`: which answers wait until replicas have the write, and which error comes if they do not. */
 import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
@@ -42,7 +42,7 @@ const NOT_ACKNOWLEDGED =
 const unknown = { kind: 'unknown', cause: { message: expect.stringMatching(NOT_ACKNOWLEDGED) } };
 
 describe('the option', () => {
-  it('is a number of replicas, or says that they must write to disk', () => {
+  it('is a number of replicas, or requires that they write to disk', () => {
     expect(requiredReplicas(0)).toBeUndefined();
     expect(requiredReplicas(2)).toEqual({ replicas: 2, aof: false });
     expect(requiredReplicas({ replicas: 1 })).toEqual({ replicas: 1, aof: false });
@@ -64,7 +64,7 @@ describe('the option', () => {
     expect(() => requiredReplicas(value)).toThrow(message);
   });
 
-  it('leaves time for the commands behind a WAIT [R64]', () => {
+  it('leaves time for the commands after a WAIT [R64]', () => {
     expect(longestWaitMs({ replicas: 1, aof: false }, 5_000)).toBe(500);
     expect(longestWaitMs({ replicas: 1, aof: false }, 1_000)).toBe(333);
     expect(longestWaitMs({ replicas: 1, aof: true }, 5_000)).toBe(1_666);
@@ -72,7 +72,7 @@ describe('the option', () => {
 });
 
 describe('at the start', () => {
-  it('a server with too few replicas is waited for, and named in the end', async () => {
+  it('the start waits for a server with too few replicas, and names it in the end', async () => {
     const server = await startRedisServer();
     const from = performance.now();
     const error = await openReplicatedStore(server.url, LEASE_MS, {
@@ -100,7 +100,7 @@ describe('at the start', () => {
     );
   });
 
-  it('a user who may not WAIT is told what it needs', async () => {
+  it('a user who may not WAIT gets an error that names the right', async () => {
     const { onMaster, master } = await startMasterAndReplica();
     await onMaster.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all', '-wait');
     const connection = {
@@ -130,7 +130,7 @@ describe('at the start', () => {
   });
 });
 
-describe('what is answered', () => {
+describe('answers', () => {
   it('without waitReplicas, nobody waits for replicas', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LEASE_MS, { waitReplicas: 0 });
@@ -139,7 +139,7 @@ describe('what is answered', () => {
     expect(await timesCalled(onMaster, 'wait')).toBe(0);
   });
 
-  it('what grants or prolongs a lease is answered once the replica has it [R61]', async () => {
+  it('a command that grants or extends a lease is answered once the replica has it [R61]', async () => {
     const { master, onReplica } = await startMasterAndReplica();
     const { store, acquire, token } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     for (let i = 0; i < 20; i++) {
@@ -153,7 +153,7 @@ describe('what is answered', () => {
     }
   });
 
-  it('while the replica stands still, no grant is known, and everything else is answered [R61]', async () => {
+  it('while the replica is paused, no grant is reported, and everything else is answered [R61]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { store, acquire, renew, release, token, lost } = await openReplicatedStore(
       master.url,
@@ -192,7 +192,7 @@ describe('what is answered', () => {
     const waiter = { key: 'held', tokens: [waiting] as const };
     expect(await other.store.leave({ ...common, ...waiter })).toMatchObject(unknown);
     expect(await Promise.all(other.store.takeBack([waiter]))).toEqual([{ kind: 'left' }]);
-    // Nothing of this was an outage: a WAIT ends before the commands behind it are overdue.
+    // None of this was an outage: a WAIT ends before the commands behind it are overdue.
     expect([...lost, ...other.lost]).toEqual([]);
 
     replica.resume();
@@ -202,7 +202,7 @@ describe('what is answered', () => {
     expect(await timesCalled(onMaster, 'wait')).toBeGreaterThan(3);
   });
 
-  it('"not yours" is an answer, whatever the replicas say of the leases beside it', async () => {
+  it('"not yours" is an answer, whatever the replicas say about the other leases', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
     const tokens = [token(), token()];
@@ -216,7 +216,7 @@ describe('what is answered', () => {
     expect(await Promise.all(store.renew(renewals))).toMatchObject([unknown, { kind: 'lost' }]);
   });
 
-  it('a lease that was handed back and requested again has been handed back', async () => {
+  it('a lease that was released and requested again counts as released', async () => {
     const { master, replica } = await startMasterAndReplica();
     const { store, acquire, token } = await openReplicatedStore(master.url, LEASE_MS);
     const own = token();
@@ -244,11 +244,11 @@ describe('what is answered', () => {
     expect(waits).toBeLessThan(16);
   });
 
-  it('a WAIT does not stand behind commands that have not been sent yet', async () => {
+  it('a WAIT is not queued behind commands that have not been sent yet', async () => {
     const { master } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     const monitor = await RedisMonitor.start(master.port);
-    // A thousand may be on their way; the others wait for an answer.
+    // A thousand may be in flight; the others wait for an answer.
     const burst = Array.from({ length: 2_000 }, (_, i) => acquire(`burst:${i}`));
     await Promise.all(burst); // not all are acknowledged in time on a busy machine
     const names = (await monitor.commands()).map(({ name }) => name);
@@ -257,7 +257,7 @@ describe('what is answered', () => {
     expect(before.length).toBeLessThan(1_500);
   });
 
-  it('what is answered behind a WAIT is acknowledged by the next one [R63]', async () => {
+  it('an answer that comes after a WAIT is acknowledged by the next one [R63]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const { acquire } = await openReplicatedStore(master.url, LONG_LEASE_MS);
     replica.pause();
@@ -287,11 +287,11 @@ class StandingStill {
   }
 }
 
-it('A WAIT that overtakes what waits to be sent does not prolong the time of those commands', async () => {
+it('a WAIT that overtakes commands waiting to be sent does not extend their time', async () => {
   const { master, replica, onMaster } = await startMasterAndReplica();
   const { acquire } = await openReplicatedStore(master.url, LEASE_MS);
   replica.pause();
-  // A thousand are on their way at most, and a WAIT holds up each thousand for 333 ms.
+  // At most a thousand are in flight, and a WAIT delays each thousand for 333 ms.
   const burst = Array.from({ length: 6_000 }, (_, i) => acquire(`burst:${i}`));
   await waitIsInFlight(onMaster);
   const standingStill = new StandingStill();
@@ -339,7 +339,7 @@ describeWithRedis72('replicas that must have it on disk', () => {
 });
 
 describe('a replica that takes a second to write to its disk', () => {
-  it('has no connection taken for dead: what is sent behind a WAITAOF waits for it', async () => {
+  it('does not make a connection count as dead: commands sent after a WAITAOF wait for it', async () => {
     const server = await startRedisServer();
     const url = await startWaitAofProxy(server.port, 1_000);
     const waitReplicas = { replicas: 1, aof: true };
@@ -359,7 +359,7 @@ describe('a replica that takes a second to write to its disk', () => {
 });
 
 describe('a connection that breaks', () => {
-  it('between the grant and the acknowledgement: nobody knows, and nothing is sent again [R63]', async () => {
+  it('between the grant and the acknowledgement: the outcome is unknown, and nothing is sent again [R63]', async () => {
     const { master, replica, onMaster } = await startMasterAndReplica();
     const proxy = await TcpProxy.start(master.port);
     const { acquire, token } = await openReplicatedStore(proxy.url, LONG_LEASE_MS);

@@ -10,7 +10,7 @@ import { uniqueKey } from '../../support/unique-key.js';
 const server = useRedisServer();
 
 describe.each(versions)('the client of the user, %s', (_version, connect) => {
-  it('is left as it was: open, with its options, members and listeners [D143]', async () => {
+  it('is left unchanged: open, with its options, members and listeners [D143]', async () => {
     const client = connectTo(connect, server.url);
     await client.ping();
     const look = () => ({
@@ -35,7 +35,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     );
   });
 
-  it('may have a key prefix: keys have it, channels have not [R6]', async () => {
+  it('may have a key prefix: keys have it, channels do not [R6]', async () => {
     const prefix = `${uniqueKey('app')}:`;
     const a = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }));
     const b = await openRedisStore(connectTo(connect, server.url, { keyPrefix: prefix }), a);
@@ -67,7 +67,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     expect(found).toEqual(['listed']);
   });
 
-  it('may have locks whose prefix means something to Lua', async () => {
+  it('may have locks whose prefix has a meaning in Lua', async () => {
     const keyPrefix = `${uniqueKey()}'"\\n\n\0]]größe%$&{:`;
     const a = await openRedisStore(connectTo(connect, server.url), { keyPrefix });
     const b = await openRedisStore(connectTo(connect, server.url), { keyPrefix });
@@ -115,7 +115,7 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     expect(client.status).toBe('wait');
   });
 
-  it('that does not reconnect by itself does not keep the connections of the locks from doing so', async () => {
+  it('that does not reconnect by itself does not keep the locks from reconnecting', async () => {
     const peer = await openRedisStore(
       connectTo(connect, server.url, { retryStrategy: () => null }),
     );

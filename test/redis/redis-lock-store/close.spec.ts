@@ -8,7 +8,7 @@ import { TcpProxy } from '../../support/tcp-proxy.js';
 const server = useRedisServer();
 
 describe('a connection that breaks while the store is closed', () => {
-  it('leaves neither a timer nor a word of this process behind [D45]', async () => {
+  it('leaves neither a timer nor the entry of this process behind [D45]', async () => {
     const proxy = await TcpProxy.start(server.port);
     const peer = await openRedisStore(connectTo(ioredis6, proxy.url));
     const unanswered = proxy.silenceAt('del');
@@ -16,7 +16,7 @@ describe('a connection that breaks while the store is closed', () => {
     await unanswered;
     proxy.cut();
     await closed;
-    // A subscription that was under way ends with its connection, within half a second.
+    // A subscription in flight ends with its connection, within half a second.
     await eventually(() => expect(peer.clock.timers).toBe(0), 1_000);
     expect(await server.admin.exists(`${peer.keyPrefix}process:${peer.store.processId}`)).toBe(0);
   });

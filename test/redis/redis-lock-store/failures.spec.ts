@@ -65,7 +65,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     });
   });
 
-  it('carries out what was asked while Redis hung, before the clean-up that was asked later [R23]', async () => {
+  it('executes what was sent while Redis hung, before the clean-up that was sent later [R23]', async () => {
     const own = await startRedisServer();
     const peer = await openRedisStore(connectTo(connect, own.url), { leaseMs: 1_500 });
     const look = openAdmin(own.url);
@@ -106,7 +106,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     });
   });
 
-  it('takes silence for silence, even if the name of the key is that of an error [D34]', async () => {
+  it('reports silence as silence, even if the key has the name of an error [D34]', async () => {
     const own = await startRedisServer();
     const peer = await openRedisStore(connectTo(connect, own.url), { leaseMs: 1_500 });
     const ask = { key: 'WRONGTYPE:1', token: peer.token(), leaseMs: LEASE_MS, nowait: false };
@@ -154,7 +154,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     }
   });
 
-  it('release is released, not lost, when its answer was lost with the connection [R49]', async () => {
+  it('release counts as released, not lost, when its answer was lost with the connection [R49]', async () => {
     const proxy = await TcpProxy.start(server.port);
     const peer = await openRedisStore(connectTo(connect, proxy.url, { lazyConnect: true }));
     const token = peer.token();
@@ -184,7 +184,7 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     const reply = await requeue;
     expect(reply).toMatchObject({ kind: 'granted', token: newToken });
     expect('wasLost' in reply && reply.wasLost).toBe(false);
-    // When it runs once only, the same answer means a loss.
+    // When the command runs only once, the same answer means a loss.
     const again = await peer.store.requeue({ ...asked, token, newToken: next });
     expect(again).toMatchObject({ kind: 'queued', wasLost: true });
   });

@@ -33,7 +33,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(peer.events.log.all).toEqual([]);
   });
 
-  it('comes back each time it is killed; messages arrive when it says so', async () => {
+  it('reconnects each time it is killed; messages arrive when it says so', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url));
     for (let round = 1; round <= 4; round++) {
       const [id = ''] = await connectionsNamed(peer.channel, server.admin);
@@ -55,7 +55,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     }
   });
 
-  it('comes back with its server', async () => {
+  it('reconnects when its server is back', async () => {
     const own = await startRedisServer();
     const peer = await openRedisStore(connectTo(connect, own.url));
 
@@ -123,7 +123,7 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(await peer.events.next()).toBe('reconnected');
   });
 
-  it('says so once, and has one timer, after a subscription that was interrupted', async () => {
+  it('reports it once, and has one timer, after a subscription that was interrupted', async () => {
     const proxy = await TcpProxy.start(server.port);
     const peer = await openRedisStore(connectTo(connect, proxy.url), { leaseMs: 15_000 });
     const [id = ''] = await connectionsNamed(peer.channel, server.admin);
@@ -138,11 +138,11 @@ describe.each(versions)('the inbox over %s', (_version, connect) => {
     expect(await peer.events.next()).toBe('reconnected');
     await server.admin.publish(peer.channel, 'w 1 x');
     expect(await peer.events.next()).toEqual({ kind: 'wanted', token: '1', key: 'x' });
-    // The unanswered subscription keeps its time limit until that is over.
+    // The time limit of the unanswered subscription stays until it is over.
     await eventually(() => expect(peer.clock.timers).toBe(timers));
   });
 
-  it('ignores what is not a message of ours [R33]', async () => {
+  it('ignores messages of others [R33]', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url));
     for (const text of [
       '',

@@ -1,4 +1,4 @@
-/** A key that is to stay taken by nobody: the time counts from the call, whenever the command is sent. */
+/** A key that stays taken without a holder: the time counts from the call, whenever the command is sent. */
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,7 +15,7 @@ const server = useRedisServer();
 
 const KEEP_MS = 60_000;
 const OUTAGE_MS = 500;
-/** More is never left of it after the outage, whose timer may end a millisecond early. */
+/** No more than this is left after the outage, whose timer may end a millisecond early. */
 const MOST_LEFT_MS = KEEP_MS - OUTAGE_MS + 1;
 
 describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
@@ -57,18 +57,21 @@ describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
     expect(leftMs).toBeLessThanOrEqual(MOST_LEFT_MS);
   });
 
-  it.each(commands)('%s: so is what comes before it is sent again [R41]', async (what) => {
-    const holder = await holding('x');
-    holder.proxy.silenceOldest(); // it takes the command with it
-    const given = give(holder, what);
-    await sleep(OUTAGE_MS);
-    holder.proxy.cut();
+  it.each(commands)(
+    '%s: the wait before it is sent again is part of the time, too [R41]',
+    async (what) => {
+      const holder = await holding('x');
+      holder.proxy.silenceOldest(); // the command is lost with it
+      const given = give(holder, what);
+      await sleep(OUTAGE_MS);
+      holder.proxy.cut();
 
-    expect(await given).toEqual({ kind: what === 'release' ? 'released' : 'left' });
-    const [value, leftMs] = await holder.kept();
-    expect(value).toBe(`kept:${holder.token}`);
-    expect(leftMs).toBeLessThanOrEqual(MOST_LEFT_MS);
-  });
+      expect(await given).toEqual({ kind: what === 'release' ? 'released' : 'left' });
+      const [value, leftMs] = await holder.kept();
+      expect(value).toBe(`kept:${holder.token}`);
+      expect(leftMs).toBeLessThanOrEqual(MOST_LEFT_MS);
+    },
+  );
 
   it.each(commands)('%s: the key is free if the time ends meanwhile [R41]', async (what) => {
     const holder = await holding('x');
@@ -105,7 +108,7 @@ it('time advances while Redis refuses to take several keys back in one command [
 });
 
 describe('what is left of the time', () => {
-  it('is never shorter than the rest, nor longer than the whole, nor below nothing', async () => {
+  it('is never shorter than the rest, longer than the whole, or negative', async () => {
     const clock = new FakeClock();
     await clock.advance(0.1);
     const keep = new KeepTime(clock, 300);
@@ -117,7 +120,7 @@ describe('what is left of the time', () => {
     expect(new KeepTime(clock).leftMs).toBe(0);
   });
 
-  it('is the whole of it at first, although sums of fractions are rounded', async () => {
+  it('is the whole time at first, although sums of fractions are rounded', async () => {
     const clock = new FakeClock();
     for (let i = 0; i < 100; i++) {
       await clock.advance(0.1);

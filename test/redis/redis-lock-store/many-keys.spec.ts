@@ -1,4 +1,4 @@
-/** Commands for many keys: what becomes of one of them is of no concern to the others. */
+/** Commands for many keys: the outcome of one does not affect the others. */
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { RenewReply } from '../../../libs/nestjs-locked/src/core/store/lock-store.js';
@@ -48,7 +48,7 @@ async function scriptsSent(): Promise<number> {
 const THREE = ['a', 'b', 'c'];
 
 describe('many keys', () => {
-  it('share scripts, a hundred to one', async () => {
+  it('share scripts, a hundred keys each', async () => {
     const keys = Array.from({ length: 250 }, (_, i) => `k:${i}`);
     const { renew, takeBack, taken } = await holding(keys);
     let before = await scriptsSent();
@@ -60,7 +60,7 @@ describe('many keys', () => {
     expect(await taken()).toBe(0);
   });
 
-  it('are renewed and taken back although the user may not use one of them any more [D49]', async () => {
+  it('are renewed and taken back although the user may no longer use one of them [D49]', async () => {
     const { renew, takeBack, taken, allowOnly } = await holding(THREE);
     await allowOnly(['a', 'c']);
     const refused = { kind: 'unknown', cause: { message: expect.stringContaining('NOPERM') } };

@@ -50,7 +50,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   }
 
   concurrentIt(
-    'rejects with LockStoreError that names the way out when nobody listens',
+    'rejects with LockStoreError that names the remedy when nobody listens',
     async () => {
       const gone = await startRedisServer();
       await gone.stop();
@@ -80,7 +80,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   concurrentIt.each([
     ['a wrong password', { password: 'wrong' }, /WRONGPASS/],
     ['no password', {}, /NOAUTH/],
-  ])('rejects with what Redis said to %s', async (_what, options, reason) => {
+  ])('rejects with the answer of Redis to %s', async (_what, options, reason) => {
     const own = await startRedisServer();
     await openAdmin(own.url).config('SET', 'requirepass', 'secret');
 
@@ -93,7 +93,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
   });
 
   concurrentIt(
-    'rejects with LockConfigError that names the rule when the user has no channels [R6]',
+    'rejects with LockConfigError that names the ACL rule when the user has no channels [R6]',
     async () => {
       const error = await failToOpen(await userWith('~*', '+@all', 'resetchannels'));
 
@@ -130,7 +130,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     },
   );
 
-  concurrentIt('is content with the rights that the message names', async () => {
+  concurrentIt('needs no more than the rights that the message names', async () => {
     const peer = await openRedisStore(await userWith('~lock:*', '&lock:inbox:*', '+@all'), {
       keyPrefix: 'lock:',
     });
@@ -166,7 +166,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
     },
   );
 
-  concurrentIt('accepts a server that does not let the user ask for its version', async () => {
+  concurrentIt('accepts a server that does not tell the user its version', async () => {
     const client = await userWith('~*', '&*', '+@all', '-info');
     await openRedisStore(client);
   });
@@ -178,7 +178,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
       options: client.options,
       duplicate: (override) => {
         const connection = client.duplicate(override);
-        // Before it is ready it asks for itself.
+        // Before it is ready, the client itself sends INFO.
         const ask = connection.info.bind(connection);
         connection.info = (...args) =>
           connection.status === 'ready' ? Promise.resolve(info) : ask(...args);

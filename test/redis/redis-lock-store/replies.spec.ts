@@ -8,7 +8,7 @@ import { uniqueKey } from '../../support/unique-key.js';
 const server = useRedisServer();
 
 describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
-  it('gives every reply as a union, and every message as it was meant [R33]', async () => {
+  it('returns every reply as a union, and every message with its meaning [R33]', async () => {
     const key = 'stock 42: größe';
     const keyPrefix = `${uniqueKey('store')}:`;
     const [a, b] = await Promise.all([
@@ -95,7 +95,7 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(a.events.log.takeAll().concat(b.events.log.takeAll())).toEqual([]);
   });
 
-  it('tells a foreign holder without an end from one of ours', async () => {
+  it('distinguishes a foreign holder without an expiry from one of ours', async () => {
     const peer = await openRedisStore(connectTo(connect, server.url));
     await server.admin.set(peer.lockOf('x'), 'somebody');
     const ask = { key: 'x', token: peer.token(), leaseMs: LEASE_MS };

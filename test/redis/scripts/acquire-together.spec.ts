@@ -20,7 +20,7 @@ describe('acquire-together', () => {
     return { all, ask, states, send };
   }
 
-  /** One of the keys has a holder who hears. */
+  /** One of the keys has a holder that listens. */
   async function hold(bench: ScriptBench) {
     const holder = await bench.peer();
     const token = holder.token();
@@ -28,7 +28,7 @@ describe('acquire-together', () => {
     return { holder, token };
   }
 
-  it('takes every lock for leaseMs, each with numbers of its own', async () => {
+  it('takes every lock for leaseMs, each with its own numbers', async () => {
     const { all, ask, states } = several(3);
     const { tokens, again } = ask();
 
@@ -45,7 +45,7 @@ describe('acquire-together', () => {
     }
   });
 
-  it('mints above what is stored for each', async () => {
+  it('issues numbers above the stored one for each', async () => {
     const { all, ask } = several(2);
     const ahead = (await serverMicros()) + 3_600_000_000;
     await all[1]!.redis.set(all[1]!.fence, String(ahead), 'PX', 100_000);
@@ -57,7 +57,7 @@ describe('acquire-together', () => {
   });
 
   it.each([0, 1, 2])(
-    'takes none when number %i is held, says which, and asks its holder for it [R24]',
+    'takes none when number %i is held, reports which, and asks its holder for it [R24]',
     async (index) => {
       const { all, ask, states } = several(3);
       const { holder, token } = await hold(all[index]!);
@@ -79,7 +79,7 @@ describe('acquire-together', () => {
   );
 
   it.each([0, 1, 2])(
-    'takes none when somebody waits for number %i, who gets it [R24]',
+    'takes none when a waiter exists for number %i, which gets it [R24]',
     async (index) => {
       const { all, ask } = several(3);
       const waiter = await all[index]!.peer();
@@ -100,7 +100,7 @@ describe('acquire-together', () => {
     },
   );
 
-  it('tells about every key that is taken: by us, by others, without an end', async () => {
+  it('reports every key that is taken: by us, by others, without an expiry', async () => {
     const { all, ask } = several(4);
     await hold(all[0]!);
     await all[1]!.setEndless(all[1]!.lock, 'somebody');
@@ -116,7 +116,7 @@ describe('acquire-together', () => {
     expect((await all[3]!.state()).lock).toBeNull();
   });
 
-  it('takes all when only dead ones stand in the queues [R24]', async () => {
+  it('takes all when only dead waiters are in the queues [R24]', async () => {
     const { all, ask, states } = several(3);
     for (const bench of all) await bench.enqueue(...bench.deadTokens(5));
     const { tokens, again } = ask();
@@ -126,7 +126,7 @@ describe('acquire-together', () => {
     expect(await states()).toMatchObject(tokens.map((token) => ({ lock: token, queue: [] })));
   });
 
-  it('repeated by the holder is a grant of the same tokens, and shortens none', async () => {
+  it('repeated by the holder grants the same tokens again, and shortens none', async () => {
     const { all, ask, states, send } = several(2);
     const { asked, tokens, again } = ask();
     const [, first] = await again();
@@ -139,7 +139,7 @@ describe('acquire-together', () => {
     for (const bench of all) expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated after one of the leases was lost keeps none, and hands the others on', async () => {
+  it('repeated after one of the leases was lost keeps none, and passes the others on', async () => {
     const { all, ask } = several(3);
     const { again } = ask();
     await again();

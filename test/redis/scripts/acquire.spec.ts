@@ -30,7 +30,7 @@ describe('acquire', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated by the holder is a grant of the same token with numbers above the block [D105]', async () => {
+  it('repeated by the holder grants the same token again with numbers above the block [D105]', async () => {
     const { bench, token, fence } = await heldBench();
 
     const again = granted(await bench.acquire(token), token);
@@ -40,13 +40,13 @@ describe('acquire', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated by the holder tells how many wait', async () => {
+  it('repeated by the holder reports how many wait', async () => {
     const { bench, token } = await contendedBench();
 
     expect(granted(await bench.acquire(token), token).waiters).toBe(1);
   });
 
-  it('joins the queue of a held lock, tells how long it lasts, and asks its holder for it', async () => {
+  it('joins the queue of a held lock, reports how long it lasts, and asks its holder for it', async () => {
     const { bench, holder, token } = await heldBench('stock 42 größe');
     const waiting = bench.deadToken();
 
@@ -63,7 +63,7 @@ describe('acquire', () => {
     expect(await holder.heard()).toEqual([`w ${token} stock 42 größe`]);
   });
 
-  it('repeated by a waiter keeps its place and asks again', async () => {
+  it('repeated by a waiter keeps its position and asks again', async () => {
     const { bench, holder, token, waiting, score } = await contendedBench();
     const behind = bench.deadToken();
     await bench.acquire(behind);
@@ -75,7 +75,7 @@ describe('acquire', () => {
     expect(await holder.heard()).toEqual([`w ${token} stock:42`]);
   });
 
-  it('stands behind everybody, even when the clock of the server has gone back [R30]', async () => {
+  it('goes behind everybody, even when the clock of the server has gone back [R30]', async () => {
     const { bench } = await heldBench();
     const future = (await serverMicros()) + 3_600_000_000;
     await bench.enqueue(bench.deadToken());
@@ -85,7 +85,7 @@ describe('acquire', () => {
     expect(queued(await bench.acquire(waiting), waiting).score).toBe(String(future + 1));
   });
 
-  it('takes the place kept from an earlier attempt', async () => {
+  it('takes the position kept from an earlier attempt', async () => {
     const { bench, waiting, score } = await contendedBench();
     const token = bench.deadToken();
     const kept = String(Number(score) - 1);
@@ -94,7 +94,7 @@ describe('acquire', () => {
     expect(await bench.waiting()).toEqual([token, waiting]);
   });
 
-  it('takes a free lock although it brings a kept place', async () => {
+  it('takes a free lock although it has a kept position', async () => {
     const bench = newBench();
     const token = bench.deadToken();
 
@@ -104,9 +104,9 @@ describe('acquire', () => {
   it.each([
     ['a uuid', '2f1c7c1e-6f0f-4c8e-a2a0-1d6a3c9f0b11'],
     ['a short value with a colon', 'abc:1'],
-    ['a value that only starts like a token', `${'a'.repeat(32)}:1x`],
+    ['a value that only begins like a token', `${'a'.repeat(32)}:1x`],
     ['nothing', ''],
-  ])('says that a holder with %s is foreign, and tells nobody', async (_what, value) => {
+  ])('reports a holder with %s as foreign, and notifies nobody', async (_what, value) => {
     const bench = newBench();
     await bench.redis.set(bench.lock, value, 'PX', 100_000);
     const monitor = connect();
@@ -129,7 +129,7 @@ describe('acquire', () => {
     expect(await bench.state()).toMatchObject({ lock: value });
   });
 
-  it('gives -1 as the life of a foreign lock without an end [R19]', async () => {
+  it('returns -1 as the remaining time of a foreign lock without an expiry [R19]', async () => {
     const bench = newBench();
     await bench.setEndless(bench.lock, 'somebody');
     const token = bench.deadToken();
@@ -137,7 +137,7 @@ describe('acquire', () => {
     expect(queued(await bench.acquire(token), token)).toMatchObject({ pttl: -1, foreign: 1 });
   });
 
-  it.each(['kept', 'revoked'])('waits for a %s lock as for one of ours', async (word) => {
+  it.each(['kept', 'revoked'])('waits for a %s lock as for a lock of ours', async (word) => {
     const bench = newBench();
     await bench.redis.set(bench.lock, `${word}:${bench.deadToken()}`, 'PX', 100_000);
     const token = bench.deadToken();
@@ -148,7 +148,7 @@ describe('acquire', () => {
     expect(foreign).toBe(0);
   });
 
-  it('gives a free lock to the head of its queue and stands behind', async () => {
+  it('gives a free lock to the head of its queue and waits behind it', async () => {
     const bench = newBench();
     const head = await bench.peer();
     const next = await bench.peer();
@@ -169,7 +169,7 @@ describe('acquire', () => {
     expect(await next.heard()).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
   });
 
-  it('repeated after it gave the lock to the head changes nothing, and asks the head for it', async () => {
+  it('repeated after it gave the lock to the head, changes nothing, and asks the head for it', async () => {
     const bench = newBench();
     const head = await bench.peer();
     const first = head.token();
@@ -185,7 +185,7 @@ describe('acquire', () => {
     expect(await head.heard()).toEqual([`w ${first} stock:42`]);
   });
 
-  it('takes a free lock with the full lease when all who stood before are dead [R16]', async () => {
+  it('takes a free lock with the full lease when all earlier waiters are dead [R16]', async () => {
     const bench = newBench();
     await bench.enqueue(bench.deadToken(), bench.deadToken());
     const token = bench.deadToken();
@@ -196,7 +196,7 @@ describe('acquire', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated by a waiter takes a free lock before those who came later', async () => {
+  it('repeated by a waiter takes a free lock before later ones', async () => {
     const { bench, waiting } = await contendedBench();
     const later = await bench.peer();
     const behind = later.token();
@@ -231,7 +231,7 @@ describe('acquire', () => {
 });
 
 describe('acquire with nowait', () => {
-  it('takes a free lock when all who stand in its queue are dead [R21]', async () => {
+  it('takes a free lock when all waiters in its queue are dead [R21]', async () => {
     const bench = newBench();
     await bench.enqueue(...bench.deadTokens(3));
     const token = bench.deadToken();

@@ -16,7 +16,7 @@ describe('more dead waiters than one call drops', () => {
     return { ...held, live, waiting };
   }
 
-  /** Repeats the command as the store does. @returns how often it was told to, and the last reply */
+  /** Repeats the command as the store does. @returns how often the script asked for it, and the last reply */
   async function repeat(send: () => Promise<Reply>, untouched: () => Promise<unknown>) {
     const before = await untouched();
     let count = 0;
@@ -42,7 +42,7 @@ describe('more dead waiters than one call drops', () => {
       ['queued', 'f'.repeat(32) + ':1', expect.anything(), expect.anything(), 0],
     ],
   ] as const)(
-    '%s keeps the lock until it has found the live one among them, and then gives it to that one [R28]',
+    '%s keeps the lock until it has found the live one among them, then gives the lock to it [R28]',
     async (_how, send, expected) => {
       const { bench, token, live, waiting } = await crowded();
 
@@ -117,7 +117,7 @@ describe('more dead waiters than one call drops', () => {
     expect(await bench.state()).toMatchObject({ lock: 'revoked:id' });
   });
 
-  it('do not take with them the one who asks, whose inbox is away', async () => {
+  it('are dropped without the one that asks, whose inbox is away', async () => {
     const { bench } = await heldBench();
     const behind = await bench.peer();
     const waiting = bench.deadToken();
@@ -140,7 +140,7 @@ describe('more dead waiters than one call drops', () => {
     expect(await behind.heard()).toEqual([]);
   });
 
-  it('are no obstacle when a live one stands before them', async () => {
+  it('are no obstacle when a live one is ahead of them', async () => {
     const { bench, token, fence } = await heldBench();
     const live = await bench.peer();
     const waiting = live.token();

@@ -6,7 +6,7 @@ import { ACCEPT_MS, FENCE_KEEP_MS, LEASE_MS } from '../../support/script-bench.j
 import { BLOCK, expectLife, granted } from '../../support/script-replies.js';
 import { useScripts } from '../../support/use-scripts.js';
 
-/** A block in milliseconds of the server's clock, which counts the same microseconds. */
+/** The length of a block in milliseconds of the server's clock: a number for each microsecond. */
 const BLOCK_MS = BLOCK / 1_000;
 
 const { newBench, heldBench, serverMicros } = useScripts();
@@ -33,7 +33,7 @@ describe('the fence', () => {
     }
   });
 
-  it('rises over a holder that vanished without saying what it used [R5]', async () => {
+  it('rises above a holder that vanished without reporting what it used [R5]', async () => {
     const { bench, fence } = await heldBench();
     await bench.redis.del(bench.lock);
     const token = bench.deadToken();
@@ -41,7 +41,7 @@ describe('the fence', () => {
     expect(granted(await bench.acquire(token), token).fence).toBeGreaterThan(fence + BLOCK);
   });
 
-  it('rises over what a failover has lost, even when it is ahead of the clock [D57, G24]', async () => {
+  it('rises above numbers that a failover has lost, even when it is ahead of the clock [D57, G24]', async () => {
     const bench = newBench();
     const clock = await serverMicros();
     const replicated = `${clock + 60_000_000} ${clock}`;
@@ -67,7 +67,7 @@ describe('the fence', () => {
     expect(fence).toBeGreaterThan(clock + hour / 2);
   });
 
-  it('that is ahead of the clock grows more slowly than that', async () => {
+  it('that is ahead of the clock grows more slowly than the clock', async () => {
     const bench = newBench();
     const clock = await serverMicros();
     const stored = clock + 60_000_000;
@@ -97,7 +97,7 @@ describe('the fence', () => {
     },
   );
 
-  it('rises although it was wiped', async () => {
+  it('rises although it was deleted', async () => {
     const { bench, token, fence } = await heldBench();
     await bench.release(token, fence);
     await bench.redis.del(bench.fence);
@@ -106,7 +106,7 @@ describe('the fence', () => {
     expect(granted(await bench.acquire(next), next).fence).toBeGreaterThan(fence);
   });
 
-  it.each(['nonsense', ''])('starts from the clock when %j is stored', async (stored) => {
+  it.each(['nonsense', ''])('begins with the clock when %j is stored', async (stored) => {
     const bench = newBench();
     await bench.redis.set(bench.fence, stored, 'PX', FENCE_KEEP_MS);
     const token = bench.deadToken();
@@ -130,7 +130,7 @@ describe('the fence', () => {
     expectLife(await bench.redis.pttl(bench.fence), AHEAD_MS + 2 * BLOCK_MS + 1 + FENCE_KEEP_MS);
   });
 
-  it('is kept for fenceKeepMs longer than the lease of whoever may be using it [R37]', async () => {
+  it('is kept for fenceKeepMs longer than the lease that may be using it [R37]', async () => {
     const HOURS_MS = 36_000_000;
     const bench = newBench();
     const [token, fresh] = [bench.deadToken(), bench.deadToken()];
@@ -145,7 +145,7 @@ describe('the fence', () => {
     expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + FENCE_KEEP_MS);
   });
 
-  it('that is not to be kept at all is no reason to refuse a release', async () => {
+  it('that is not to be kept does not make a release fail', async () => {
     const { bench, token, fence } = await heldBench();
     const { inboxPrefix, keys, redis } = bench;
     const settings = { inCluster: false, inboxPrefix, acceptMs: ACCEPT_MS, fenceKeepMs: 0 };

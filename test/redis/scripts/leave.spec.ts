@@ -21,7 +21,7 @@ describe('leave', () => {
   });
 
   it.each(['token', 'token of the re-check'])(
-    'hands on a lock that was granted to the %s meanwhile',
+    'passes on a lock that was granted to the %s meanwhile',
     async (which) => {
       const { bench, token, fence, waiter, waiting } = await contendedBench();
       const gone = bench.deadToken();
@@ -39,7 +39,7 @@ describe('leave', () => {
     },
   );
 
-  it('deletes a lock that was granted meanwhile and that nobody else waits for', async () => {
+  it('deletes a lock that was granted meanwhile if nobody else waits for it', async () => {
     const { bench, token, fence } = await heldBench();
 
     expect(await bench.leave(token)).toEqual(['left']);
@@ -48,7 +48,7 @@ describe('leave', () => {
   });
 
   it.each(['somebody', `kept:${'a'.repeat(32)}:1`])(
-    'leaves the lock of a foreign holder (%j) alone',
+    'does not touch the lock of a foreign holder (%j)',
     async (value) => {
       const bench = newBench();
       await bench.redis.set(bench.lock, value, 'PX', 100_000);
@@ -63,7 +63,7 @@ describe('leave', () => {
   );
 
   it.each([false, true])(
-    'leaves the lock of a foreign holder that wrote nothing into it alone (take: %s)',
+    'does not touch the empty lock of a foreign holder (take: %s)',
     async (take) => {
       const bench = newBench();
       await bench.redis.set(bench.lock, '', 'PX', 100_000);
@@ -103,7 +103,7 @@ describe('leave with take', () => {
     expectLife(await bench.lockLifeMs(), 2 * LEASE_MS);
   });
 
-  it('takes a lock that is free and that nobody waits for', async () => {
+  it('takes a free lock that nobody waits for', async () => {
     const bench = newBench();
     const [token, other] = [bench.deadToken(), bench.deadToken()];
     await bench.enqueue(token, other);
@@ -127,7 +127,7 @@ describe('leave with take', () => {
     expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
   });
 
-  it('takes a free lock although the dead still stand in its queue', async () => {
+  it('takes a free lock although dead waiters are still in its queue', async () => {
     const bench = newBench();
     const token = bench.deadToken();
     await bench.enqueue(bench.deadToken(), token, bench.deadToken());
@@ -137,7 +137,7 @@ describe('leave with take', () => {
     expect(await bench.state()).toMatchObject({ lock: token, queue: [] });
   });
 
-  it('leaves the lock of a foreign holder alone', async () => {
+  it('does not touch the lock of a foreign holder', async () => {
     const value = 'somebody';
     const bench = newBench();
     await bench.redis.set(bench.lock, value, 'PX', 100_000);

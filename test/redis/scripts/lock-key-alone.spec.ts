@@ -23,7 +23,7 @@ describe('short-renew', () => {
     expect(await bench.redis.pttl(bench.lock)).toBeGreaterThan(LONG_MS / 2);
   });
 
-  it('leaves the lease of somebody else alone, and creates none', async () => {
+  it('does not touch the lease of another holder, and creates none', async () => {
     const { bench, token } = await heldBench();
     expect(await run(bench, shortRenewScript, bench.deadToken(), LONG_MS)).toEqual([[]]);
     expect(await bench.redis.pttl(bench.lock)).toBeLessThan(LONG_MS / 2);
@@ -41,7 +41,7 @@ describe('short-release', () => {
     expect(await run(bench, shortReleaseScript, token, 0)).toBe('lost');
   });
 
-  it('keeps it taken by nobody for as long as it is told', async () => {
+  it('keeps the lock taken without a holder for the given time', async () => {
     const { bench, token } = await heldBench();
     expect(await run(bench, shortReleaseScript, token, LONG_MS)).toBe('released');
     expect(await bench.redis.get(bench.lock)).toBe(`kept:${token}`);
@@ -51,7 +51,7 @@ describe('short-release', () => {
     expect(await run(bench, shortReleaseScript, token, 0)).toBe('lost');
   });
 
-  it('leaves the lease of somebody else alone', async () => {
+  it('does not touch the lease of another holder', async () => {
     const { bench, token } = await heldBench();
     for (const keepMs of [0, LONG_MS]) {
       expect(await run(bench, shortReleaseScript, bench.deadToken(), keepMs)).toBe('lost');

@@ -8,10 +8,10 @@ import { useScripts } from '../../support/use-scripts.js';
 const { newBench, heldBench, contendedBench, connectAs } = useScripts();
 
 describe('without the right to publish', () => {
-  /** A connection of a user who may do everything but publish. */
+  /** A connection of a user with all rights except to publish. */
   const muted = (): Promise<Redis> => connectAs('+@all', 'resetchannels');
 
-  it('release undoes its grant, and the waiter keeps its place [R6]', async () => {
+  it('release undoes its grant, and the waiter keeps its position [R6]', async () => {
     const { bench, token, fence, waiter, waiting, score } = await contendedBench();
     const mute = bench.as(await muted());
 
@@ -23,7 +23,7 @@ describe('without the right to publish', () => {
     granted(await bench.recheck(waiting, fresh, score), fresh);
   });
 
-  it('release with a new token is told to look again, behind the waiter', async () => {
+  it('release with a new token must check again, behind the waiter', async () => {
     const { bench, holder, token, fence, waiting, score } = await contendedBench();
     const mute = bench.as(await muted());
     const fresh = holder.token();
@@ -63,7 +63,7 @@ describe('without the right to publish', () => {
     expect(await holder.heard()).toEqual([]);
   });
 
-  it('leave undoes its grant, and the waiter keeps its place [R6]', async () => {
+  it('leave undoes its grant, and the waiter keeps its position [R6]', async () => {
     const { bench, token, waiting, score } = await contendedBench();
     const mute = bench.as(await muted());
 

@@ -45,7 +45,7 @@ describe('out of memory', () => {
     expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
   });
 
-  it('held locks are kept for a while, taken away, found again, and handed on among the dead [R27]', async () => {
+  it('held locks are kept for a while, revoked, found again, and passed on among dead waiters [R27]', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [kept, revoked, found, crowd] = Array.from(
       { length: 4 },

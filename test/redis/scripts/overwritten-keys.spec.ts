@@ -55,7 +55,7 @@ describe('a lock whose other keys were overwritten', () => {
   );
 
   it.each(['released', 'handed over'])(
-    'is free when it could not be given to the next one: %s [R6]',
+    'is free when it could not be passed to the next one: %s [R6]',
     async (how) => {
       const { bench, token } = await contendedBench();
       await bench.redis.del(bench.fence);

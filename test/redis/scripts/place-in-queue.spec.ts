@@ -4,7 +4,7 @@ import { useScripts } from '../../support/use-scripts.js';
 
 const { contendedBench } = useScripts();
 
-/** The lock has lapsed, one process waits, and the one that waited before it has lost its place. */
+/** The lock has lapsed, one process waits, and the one that waited before it has lost its position. */
 async function lapsedBench() {
   const { bench, waiting, score } = await contendedBench();
   const next = await bench.peer();
@@ -15,8 +15,8 @@ async function lapsedBench() {
   return { bench, waiting, score, second };
 }
 
-describe('a place in the queue', () => {
-  it('is not claimed back while a lapsed lease is remembered: who left it may have had its turn [R14]', async () => {
+describe('a position in the queue', () => {
+  it('is not reclaimed while a lapsed lease is remembered: its owner may have had its turn [R14]', async () => {
     const { bench, waiting, score } = await contendedBench();
     const next = await bench.peer();
     const second = next.token();
@@ -39,7 +39,7 @@ describe('a place in the queue', () => {
     expectLife(await bench.redis.pttl(bench.lapsed), 60_000);
   });
 
-  it('is not claimed back by the one who finds that the lock has lapsed', async () => {
+  it('is not reclaimed by the process that finds that the lock has lapsed', async () => {
     const { bench, waiting, score, second } = await lapsedBench();
     const back = bench.deadToken();
 
@@ -50,7 +50,7 @@ describe('a place in the queue', () => {
   });
 
   it.each(['a single try', 'a try of several keys', 'a last try'])(
-    'is not claimed back when %s has found that the lock has lapsed',
+    'is not reclaimed when %s has found that the lock has lapsed',
     async (what) => {
       const { bench, waiting, score, second } = await lapsedBench();
       const token = bench.deadToken();
@@ -68,7 +68,7 @@ describe('a place in the queue', () => {
     },
   );
 
-  it('is kept by a waiter that has looked again twice with the same token, also after a lease has lapsed', async () => {
+  it('is kept by a waiter that has checked twice with the same token, even after a lease has lapsed', async () => {
     const { bench, waiting, score } = await contendedBench();
     const later = bench.deadToken();
     await bench.acquire(later);
@@ -81,7 +81,7 @@ describe('a place in the queue', () => {
     expect(await bench.waiting()).toEqual([fresh, later]);
   });
 
-  it('is kept by whoever still stands in it, also after a lease has lapsed', async () => {
+  it('is kept by a waiter that is still in the queue, even after a lease has lapsed', async () => {
     const { bench, waiter, waiting, score } = await contendedBench();
     await bench.acquire(bench.deadToken(), { score: Number(score) + 5 });
     await bench.redis.del(bench.lock);

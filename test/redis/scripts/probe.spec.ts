@@ -7,7 +7,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { newBench } = useScripts();
 
 describe('probe', () => {
-  it('publishes to the inbox, tells how many listen, and leaves nothing', async () => {
+  it('publishes to the inbox, reports how many listen, and leaves nothing', async () => {
     const bench = newBench();
     const peer = await bench.peer();
     const keys = [bench.lock, bench.queue, bench.fence];
@@ -35,7 +35,7 @@ describe('probe', () => {
     expect(await bench.redis.exists(...keys)).toBe(0);
   });
 
-  it('tells that nobody listens', async () => {
+  it('reports that nobody listens', async () => {
     const bench = newBench();
     const keys = [bench.lock, bench.queue, bench.fence];
 

@@ -6,7 +6,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { contendedBench, heldBench } = useScripts();
 
 describe('recheck', () => {
-  it('puts the new token in the place of the old one, and asks again [R2]', async () => {
+  it('puts the new token in the position of the old one, and asks again [R2]', async () => {
     const { bench, holder, token, waiter, waiting, score } = await contendedBench();
     const behind = bench.deadToken();
     await bench.acquire(behind);
@@ -23,7 +23,7 @@ describe('recheck', () => {
     }
   });
 
-  it('asks only the first of those that cannot hear to look again soon', async () => {
+  it('tells only the first of the waiters without messages to check again soon', async () => {
     const { bench } = await heldBench();
     const [first, second] = [bench.deafToken(), bench.deafToken()];
     expect(queued(await bench.acquire(first), first).pttl).toBeLessThanOrEqual(50);
@@ -33,7 +33,7 @@ describe('recheck', () => {
     expectLife(queued(await bench.recheck(second, again, score), again).pttl, LEASE_MS);
   });
 
-  it('puts a dropped waiter back at its old place [R14]', async () => {
+  it('puts a dropped waiter back at its old position [R14]', async () => {
     const { bench, waiting, score } = await contendedBench();
     const behind = bench.deadToken();
     await bench.acquire(behind);
@@ -45,14 +45,14 @@ describe('recheck', () => {
     expect(await bench.waiting()).toEqual([fresh, behind]);
   });
 
-  it('keeps the place that Redis knows, not the one it was told', async () => {
+  it('keeps the position that Redis has, not the one that it is given', async () => {
     const { bench, waiting, score } = await contendedBench();
     const fresh = bench.deadToken();
 
     expect(queued(await bench.recheck(waiting, fresh, 1), fresh).score).toBe(score);
   });
 
-  it('renews the life of the queue [R31]', async () => {
+  it('extends the expiry of the queue [R31]', async () => {
     const { bench, waiting, score } = await contendedBench();
     await bench.redis.pexpire(bench.queue, 30_000);
 
@@ -61,7 +61,7 @@ describe('recheck', () => {
     expectLife(await bench.redis.pttl(bench.queue), 60_000);
   });
 
-  it('finds a grant whose message was lost: the old token, prolonged to the full lease', async () => {
+  it('finds a grant whose message was lost: the old token, extended to the full lease', async () => {
     const { bench, token, fence, waiting, score } = await contendedBench();
     await bench.release(token, fence);
     expectLife(await bench.lockLifeMs(), ACCEPT_MS);
@@ -88,7 +88,7 @@ describe('recheck', () => {
     expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
   });
 
-  it('takes a lock whose holder has gone', async () => {
+  it('takes a lock whose lease has ended', async () => {
     const { bench, waiting, score } = await contendedBench();
     await bench.redis.del(bench.lock);
     const fresh = bench.deadToken();
@@ -100,7 +100,7 @@ describe('recheck', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('repeated after its new token has joined takes a lock whose holder has gone', async () => {
+  it('repeated after its new token has joined, takes a lock whose lease has ended', async () => {
     const { bench, waiter, waiting, score } = await contendedBench();
     const fresh = waiter.token();
     queued(await bench.recheck(waiting, fresh, score), fresh);
@@ -112,7 +112,7 @@ describe('recheck', () => {
     expect(await waiter.heard()).toEqual([]);
   });
 
-  it('repeated after its grant has lapsed gets the lock anew, and the confirmation tells its numbers', async () => {
+  it('repeated after its grant has lapsed, gets the lock again, and the confirmation has its numbers', async () => {
     const { bench, token, fence, waiter, waiting, score } = await contendedBench();
     const fresh = waiter.token();
     queued(await bench.recheck(waiting, fresh, score), fresh);
@@ -131,7 +131,7 @@ describe('recheck', () => {
     expect(await bench.renew(fresh, first - 1)).toEqual([String(again.blockEnd), 0]);
   });
 
-  it('gives a lock whose holder has gone to whoever stands before', async () => {
+  it('gives a lock whose lease has ended to an earlier waiter', async () => {
     const { bench, waiter, waiting } = await contendedBench();
     const behind = bench.deadToken();
     const { score } = queued(await bench.acquire(behind), behind);

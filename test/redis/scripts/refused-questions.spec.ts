@@ -5,7 +5,7 @@ import { useScripts } from '../../support/use-scripts.js';
 
 const { contendedBench, heldBench, connectAs } = useScripts();
 
-it('who may not take a waiter out of the queue leaves it the lock that it was told of [R6]', async () => {
+it('a user who may not remove a waiter from the queue leaves it the lock that was announced to it [R6]', async () => {
   const { bench, token, fence, waiter, waiting } = await contendedBench();
   const other = bench.as(await connectAs('&*', '+@all', '-zrem'));
   await expect(other.release(token, fence)).rejects.toThrow(/can't run|NOPERM/);
@@ -36,7 +36,7 @@ describe('without the right to ask who listens', () => {
     expect(await bench.state()).toMatchObject({ lock: waiting });
   });
 
-  it('a waiter that has died counts as living: it has the lock for its acceptance lease, once [R3]', async () => {
+  it('a dead waiter counts as alive: it has the lock for its acceptance lease, once [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     const dead = bench.deadToken();
     queued(await bench.acquire(dead), dead);

@@ -25,7 +25,7 @@ describe('release', () => {
     expect(await bench.state()).toEqual(before);
   });
 
-  it('leaves the stored bound when it is not known what was used', async () => {
+  it('keeps the stored bound when it is unknown which numbers were used', async () => {
     const { bench, token, fence } = await heldBench();
 
     expect(await bench.release(token, 0)).toEqual(['released']);
@@ -33,7 +33,7 @@ describe('release', () => {
     expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
   });
 
-  it('gives back the whole of a block of which no number was used', async () => {
+  it('gives back a whole block if no number of it was used', async () => {
     const { bench, token, fence } = await heldBench();
 
     expect(await bench.release(token, fence - 1)).toEqual(['released']);
@@ -59,7 +59,7 @@ describe('release', () => {
     expect(await bench.release(token, 0)).toEqual(['lost']);
   });
 
-  it('by somebody else is lost and takes nothing but his own place in the queue [R11]', async () => {
+  it('by another process is lost and removes only its own position in the queue [R11]', async () => {
     const { bench, token, fence, waiting } = await contendedBench();
 
     expect(await bench.release(waiting, 1)).toEqual(['lost']);
@@ -68,7 +68,7 @@ describe('release', () => {
     expectLife(await bench.lockLifeMs(), LEASE_MS);
   });
 
-  it('hands the lock to the first waiter for acceptMs, and tells him and the next one [R12]', async () => {
+  it('hands the lock to the first waiter for acceptMs, and notifies it and the next one [R12]', async () => {
     const { bench, token, fence, waiter, waiting } = await contendedBench('a b  c');
     const next = await bench.peer();
     const second = next.token();
@@ -86,7 +86,7 @@ describe('release', () => {
     expect(await next.heard()).toEqual([`h ${second} ${ACCEPT_MS} a b  c`]);
   });
 
-  it('hands it to one that cannot hear for a second at most, and tells the next one so', async () => {
+  it('hands it to a waiter without messages for a second at most, and notifies the next one of that', async () => {
     const { bench, token, fence } = await heldBench();
     const deaf = bench.deafToken();
     await bench.acquire(deaf);
@@ -114,7 +114,7 @@ describe('release', () => {
     expect(await waiter.heard()).toEqual([]);
   });
 
-  it('skips waiters nobody listens for before anything is published [R3]', async () => {
+  it('skips waiters that do not listen before anything is published [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     const [dead, alsoDead] = [bench.deadToken(), bench.deadToken()];
     const live = await bench.peer();
@@ -132,7 +132,7 @@ describe('release', () => {
     expect(new Set(channels)).toEqual(new Set([live.channel]));
   });
 
-  it('deletes the lock when only the dead wait, although a monitor listens to every channel [R3]', async () => {
+  it('deletes the lock when only dead waiters are left, although a monitor listens to every channel [R3]', async () => {
     const { bench, token, fence } = await heldBench();
     await bench.acquire(bench.deadToken());
     const monitor = connect();
@@ -159,7 +159,7 @@ describe('release', () => {
     expect(await next.heard()).toEqual([`h ${second} ${ACCEPT_MS} stock:42`]);
   });
 
-  it('tells the first live waiter how long the lock is kept, dead ones aside [R12]', async () => {
+  it('skips dead waiters, and tells the first live one how long the lock is kept [R12]', async () => {
     const { bench, token, fence } = await heldBench();
     const live = await bench.peer();
     const waiting = live.token();
@@ -187,7 +187,7 @@ describe('release with a new token', () => {
     expect(await bench.state()).toEqual({ lock: fresh, queue: [], fence: String(again.blockEnd) });
   });
 
-  it('takes the lock again when only the dead wait [R16]', async () => {
+  it('takes the lock again when only dead waiters are left [R16]', async () => {
     const { bench, holder, token, fence } = await heldBench();
     await bench.acquire(bench.deadToken());
     const fresh = holder.token();
@@ -196,7 +196,7 @@ describe('release with a new token', () => {
     expect(await bench.state()).toMatchObject({ lock: fresh, queue: [] });
   });
 
-  it('hands the lock over and stands behind everybody', async () => {
+  it('hands the lock over and goes behind everybody', async () => {
     const { bench, holder, token, fence, waiter, waiting } = await contendedBench();
     const next = await bench.peer();
     const second = next.token();
@@ -227,7 +227,7 @@ describe('release with a new token', () => {
     expect(next).toBeGreaterThan(fence + BLOCK);
   });
 
-  it('is an ordinary acquire when the lock was lost to another', async () => {
+  it('is an ordinary acquire when another process has got the lock', async () => {
     const { bench, holder, token, fence, waiter, waiting } = await contendedBench();
     await bench.redis.set(bench.lock, waiting, 'PX', 100_000);
     await bench.redis.zrem(bench.queue, waiting);

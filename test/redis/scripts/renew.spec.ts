@@ -9,7 +9,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { newBench, heldBench, contendedBench } = useScripts();
 
 describe('renew', () => {
-  it('prolongs the lease, reserves the next block, and tells how many wait', async () => {
+  it('extends the lease, reserves the next block, and reports how many wait', async () => {
     const { bench, token, fence } = await contendedBench();
     await bench.redis.pexpire(bench.lock, 50_000);
     await bench.redis.pexpire(bench.fence, 50_000);
@@ -27,7 +27,7 @@ describe('renew', () => {
     }
   });
 
-  it('reserves above what was used, not above what is stored [R5]', async () => {
+  it('reserves above the used numbers, not above the stored one [R5]', async () => {
     const { bench, token, fence } = await heldBench();
     const used = fence + 3_600_000_000; // somebody has seen such a number
 
@@ -40,7 +40,7 @@ describe('renew', () => {
     expect(after).toBeLessThan(used + 3_600_000_000);
   });
 
-  it('without a need for numbers, prolongs the lease and keeps the fence as it is', async () => {
+  it('without a need for numbers, extends the lease and does not change the fence', async () => {
     const { bench, token, fence } = await heldBench();
     await bench.redis.pexpire(bench.lock, 50_000);
     await bench.redis.pexpire(bench.fence, LEASE_MS); // less than a renewal wants
@@ -100,7 +100,7 @@ describe('renew', () => {
     if (value !== null) expectLife(await bench.lockLifeMs(), 100_000);
   });
 
-  it('answers each lease in the order asked, whatever is wrong with the others', async () => {
+  it('answers each lease in the order of the request, whatever is wrong with the others', async () => {
     const ours = await Promise.all(Array.from({ length: 4 }, () => heldBench()));
     const [first, wrongQueue, wrongFence, last] = ours as [
       (typeof ours)[0],

@@ -6,7 +6,7 @@ import { useScripts } from '../../support/use-scripts.js';
 const { newBench, heldBench } = useScripts();
 
 describe('revoke', () => {
-  it('takes the lock for a second, tells its holder, and the first live waiter when it ends', async () => {
+  it('takes the lock for a second, notifies its holder, and tells the first live waiter when it ends', async () => {
     const { bench, holder, token, fence } = await heldBench();
     const waiter = await bench.peer();
     const waiting = waiter.token();
@@ -21,7 +21,7 @@ describe('revoke', () => {
     expect(await waiter.heard()).toEqual([`h ${waiting} 1000 stock:42`]);
   });
 
-  it('takes the lock of a foreign holder, and nothing from nobody', async () => {
+  it('takes the lock of a foreign holder, and does nothing without a holder', async () => {
     const bench = newBench();
     expect(await bench.revoke('id')).toBeNull();
     expect(await bench.redis.exists(...bench.keys)).toBe(0);
@@ -30,7 +30,7 @@ describe('revoke', () => {
     expect((await revokeAndLook(bench, 'somebody')).lock).toBe('revoked:id');
   });
 
-  it('takes nothing a second time, and does not begin its second anew', async () => {
+  it('does nothing a second time, and does not restart its second', async () => {
     const { bench } = await heldBench();
     await newBench().revoke('id'); // now the server knows the script
     await bench.revoke('first');
@@ -38,7 +38,7 @@ describe('revoke', () => {
     expect((await bench.state()).lock).toBe('revoked:first');
   });
 
-  /** Looks in the same round trip: it is over in a second. */
+  /** Checks in the same round trip: it is over in a second. */
   async function revokeAndLook(bench: ScriptBench, holder: string) {
     await newBench().revoke('id'); // now the server knows the script
     const [revoked, state, leftMs] = await Promise.all([

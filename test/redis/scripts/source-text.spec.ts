@@ -8,7 +8,7 @@ const scripts = new LockScripts({
   fenceKeepMs: 600_000,
 });
 
-/** Those that read or change a lock by its rules. */
+/** The scripts that read or change a lock by its rules. */
 const LOCK_SCRIPTS = [
   scripts.acquire,
   scripts.acquireTogether,
