@@ -124,9 +124,9 @@ describe('KeyTemplate', () => {
     ['stock:<order..sku>', '<order..sku> must be a parameter'],
     ['stock:<order.>', '<order.> must be a parameter'],
     ['stock:<1a>', '<1a> must be a parameter'],
-    ['stock:<id', "'<' and '>' only stand around a placeholder"],
-    ['stock>id', "'<' and '>' only stand around a placeholder"],
-    ['stock:<<id>>', "'<' and '>' only stand around a placeholder"],
+    ['stock:<id', "'<' and '>' are only allowed around a placeholder"],
+    ['stock>id', "'<' and '>' are only allowed around a placeholder"],
+    ['stock:<<id>>', "'<' and '>' are only allowed around a placeholder"],
     ['stock:{<id>}', 'braces are reserved'],
     ['stock:\n<id>', 'line break or control character'],
     ['<a1><b1>', 'nothing stands between <a1> and <b1>'],
@@ -134,7 +134,7 @@ describe('KeyTemplate', () => {
     ['stock:<ids[0]>', '<ids[0]> must be'],
     ['stock:<a1[].b1[].c1>', 'use a function for anything else'],
     ['stock:<a1[]b1>', '<a1[]b1> must be'],
-    ['<a1[]>:<b1[]>', "it goes through 'a1' and 'b1'; one list is possible"],
+    ['<a1[]>:<b1[]>', "it iterates 'a1' and 'b1'; only one list is allowed"],
   ])('refuses the template %p', (text, message) => {
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(LockConfigError);
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(message);

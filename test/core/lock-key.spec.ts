@@ -60,7 +60,7 @@ describe('lockKey', () => {
     [{ id: 1 }, 'value 1 is an object; use one of its properties'],
     [new (class Order {})(), 'value 1 is an object (Order); use one of its properties'],
     [Object.create(null), 'value 1 is an object; use one of its properties'],
-    [new Date(0), 'value 1 is an object (Date); turn it into a text first'],
+    [new Date(0), 'value 1 is an object (Date); convert it to a string first'],
     [['a'], 'value 1 is an array; use one of its elements'],
     [() => 'a', 'value 1 is a function'],
     [Symbol('a'), 'value 1 is a symbol'],

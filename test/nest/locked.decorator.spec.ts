@@ -320,7 +320,7 @@ describe('@Locked: decoration', () => {
       'a route in place of a template',
       'stock/:id',
       {},
-      "Invalid key template 'stock/:id' of Target.take: ':id' is how a route names a parameter",
+      "Invalid key template 'stock/:id' of Target.take: ':id' is route syntax",
     ],
     ['this', 'stock:<this.id>', {}, 'Cannot bind <this> in'],
     [

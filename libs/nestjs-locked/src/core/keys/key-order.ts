@@ -4,14 +4,14 @@ import { shownValue } from '../runtime/shown-value.js';
 import { assertLockKey } from './lock-key.js';
 
 /**
- * How many keys one call may ask for. One script takes them all or none, and Redis serves nobody else meanwhile: about
- * 10 µs for each key on a slow core, so 5 ms.
+ * The most keys that one call may request. One script takes them all or none, and Redis serves nobody else meanwhile:
+ * about 10 µs per key on a slow core, so 5 ms.
  */
 export const MAX_KEYS = 500;
 
 /**
- * The keys, each once, sorted by their bytes: the same order in every process, whatever its language.
- * @throws LockKeyError if there is no key, if one of them is not a valid key, or if there are more than `MAX_KEYS`
+ * The keys without duplicates, sorted by their bytes: the same order in every process, in any language.
+ * @throws LockKeyError if there is no key, if one of them is invalid, or if there are more than `MAX_KEYS`
  */
 export function inOrder(asked: LockKeys): string[] {
   const list = typeof asked === 'string' ? [asked] : (asked as string[]);
@@ -31,7 +31,7 @@ export function inOrder(asked: LockKeys): string[] {
   return keys.sort(byBytes);
 }
 
-/** For sorting: the one order in which keys are taken, and claimed in a database. */
+/** Compares keys for sorting: the one order in which they are taken, and claimed in a database. */
 export function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

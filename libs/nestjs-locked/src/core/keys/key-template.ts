@@ -6,24 +6,24 @@ import { adjacent, keyProblem, textProblem } from './lock-key.js';
 
 /** One `<order.sku>` of a template. */
 export interface Placeholder {
-  /** As it was written, with its brackets. */
+  /** As written, with its brackets. */
   readonly text: string;
-  /** What it begins with: a name, or a position such as `0`. */
+  /** Its first part: a name, or a position such as `0`. */
   readonly root: string;
-  /** The properties that lead from there to the value, or to the list. */
+  /** The properties from there to the value, or to the list. */
   readonly path: readonly string[];
-  /** For `<order.items[].sku>`: the properties that lead from an element of the list to the value. */
+  /** For `<order.items[].sku>`: the properties from an element of the list to the value. */
   readonly each: readonly string[] | undefined;
 }
 
 const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
-/** `/:id`, as routes have it, and not `stock:id`. */
+/** A route parameter such as `/:id`, but not `stock:id`. */
 const ROUTE_PARAMETER = /\/:([A-Za-z_]\w*)/;
 const PROPERTY = /^[^\s[\]]+$/u;
 
 /**
- * A key with places to fill in: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list among them, as in
- * `stock:<order.items[].sku>`, it gives one key for each element. It is parsed once, and rendered for each call.
+ * A key with placeholders: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list, as in
+ * `stock:<order.items[].sku>`, it stands for one key per element. It is parsed once and rendered for each call.
  */
 export class KeyTemplate {
   readonly text: string;
@@ -33,8 +33,8 @@ export class KeyTemplate {
   readonly #shown: string;
 
   /**
-   * @param owner named in messages, for example `StockService.take`
-   * @throws LockConfigError if it is not a template; the message says how to write it
+   * @param owner the owner's name in messages, for example `StockService.take`
+   * @throws LockConfigError if it is not a valid template; the message shows the correct form
    */
   constructor(text: string, owner?: string) {
     this.text = text;
@@ -49,9 +49,9 @@ export class KeyTemplate {
   }
 
   /**
-   * The keys for one call: one, or as many as the list has elements.
+   * The keys of one call: one, or one for each element of the list.
    *
-   * @param valueOf gives the value that a placeholder begins with, by its name or position
+   * @param valueOf returns the value of a placeholder's root, by its name or position
    * @throws LockKeyError if a value is missing or cannot be in a key, or if the list is empty
    */
   render(valueOf: (root: string) => unknown): string[] {
@@ -62,7 +62,7 @@ export class KeyTemplate {
     return this.#elements(values).map((_, element) => this.#fill(values, element));
   }
 
-  /** The elements of the list, holes included, or one stand-in where there is no list. */
+  /** The elements of the list, including holes, or a single dummy if there is no list. */
   #elements(values: readonly unknown[]): readonly unknown[] {
     const index = this.placeholders.findIndex(({ each }) => each !== undefined);
     const [list, placeholder] = [values[index], this.placeholders[index]];
@@ -110,14 +110,14 @@ export class KeyTemplate {
   #checkLiterals(): void {
     this.#literals.forEach((literal, index) => {
       if (/[<>]/.test(literal)) {
-        this.#misuse(`'<' and '>' only stand around a placeholder, such as <id>`);
+        this.#misuse(`'<' and '>' are only allowed around a placeholder, such as <id>`);
       }
       const problem = textProblem(literal);
       if (problem !== undefined) this.#misuse(problem);
       const [, route] = ROUTE_PARAMETER.exec(index === 0 ? `/${literal}` : literal) ?? [];
       if (route !== undefined) {
         this.#misuse(
-          `':${route}' is how a route names a parameter, here it would be the same text for every call; write <${route}>`,
+          `':${route}' is route syntax, and would be the same text for every call; write <${route}>`,
         );
       }
       const [before, after] = [this.placeholders[index - 1], this.placeholders[index]];
@@ -130,7 +130,7 @@ export class KeyTemplate {
     );
     if (lists.size > 1) {
       this.#misuse(
-        `it goes through ${[...lists].map(quoted).join(' and ')}; one list is possible, use a function for more`,
+        `it iterates ${[...lists].map(quoted).join(' and ')}; only one list is allowed, use a function for more`,
       );
     }
     const problem = this.placeholders.length === 0 ? keyProblem(this.text) : undefined;

@@ -1,26 +1,26 @@
 import { describeValue } from '../runtime/shown-value.js';
 
-/** What a key can be filled with. Numbers must be finite and strings must not be empty. */
+/** The values that a key can contain. Numbers must be finite, and strings not empty. */
 export type KeyValue = string | number | bigint | boolean;
 
-/** Longer keys are refused, in bytes of UTF-8. */
+/** The longest key, in bytes of UTF-8. */
 export const MAX_KEY_BYTES = 512;
 
 /**
- * What separates (`:`), what Redis reads (`{}`), what would break a log line, and the escape character itself:
+ * The separator (`:`), hash tag braces (`{}`), characters that would break a log line, and the escape character itself:
  * with all of these encoded, `<a>:<b>` is the same key only for the same pair of values.
  */
 const ENCODED = /[%:{}\s\p{Cc}]/gu;
 
-/** Half a character: every one of them would become the same bytes in Redis. */
+/** All lone surrogates would become the same bytes in Redis. */
 export const LONE_SURROGATE = /\p{Cs}/u;
 
 const ALLOWED = 'pass a string, a finite number, a bigint or a boolean';
 
 /**
- * The value as it stands in a key: characters with a meaning are percent-encoded.
+ * The value as encoded in a key: special characters are percent-encoded.
  *
- * @param refuse throws; it is given what is wrong with the value and the way out, worded to follow the value's name
+ * @param refuse throws; receives the problem and the way out, worded to follow the value's name
  */
 export function encodeKeyValue(value: unknown, refuse: (problem: string) => never): string {
   switch (typeof value) {
@@ -53,7 +53,7 @@ function encodeText(text: string, refuse: (problem: string) => never): string {
 }
 
 function wayOut(value: unknown): string {
-  if (value instanceof Date) return 'turn it into a text first, for example with toISOString()';
+  if (value instanceof Date) return 'convert it to a string first, for example with toISOString()';
   if (Array.isArray(value)) return 'use one of its elements';
   return typeof value === 'object' && value !== null ? 'use one of its properties' : ALLOWED;
 }

@@ -4,8 +4,8 @@ import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 
 /**
- * Builds a key. Values are escaped, so that no value can reach into another part of the key, and refused where
- * they are surely a mistake.
+ * Builds a key. Values are escaped, so that none can spill into another part of the key, and obvious mistakes are
+ * refused.
  *
  * @example lockKey`stock:${id}` // 'stock:42'; for '4:2' it is 'stock:4%3A2'
  * @throws LockKeyError for undefined, null, '', NaN, objects and arrays, for braces and control characters in the
@@ -24,7 +24,7 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
   };
   let key = '';
   texts.forEach((text, index) => {
-    // A text with an invalid escape sequence is undefined.
+    // The text is undefined if it has an invalid escape sequence.
     const problem = text === undefined ? 'its text has an invalid escape' : textProblem(text);
     if (problem !== undefined) refuse(problem);
     const isBetween = index > 0 && index < texts.length - 1;
@@ -39,13 +39,13 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
 }
 
 /**
- * Checks a key that was written by hand.
+ * Checks a literal key.
  *
- * @throws LockKeyError unless it is a string of 1 to 512 bytes without braces, line breaks and control characters
+ * @throws LockKeyError unless it is a string of 1 to 512 bytes without braces, line breaks or control characters
  */
 export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
-    // The failure of a Promise in the place of a key must not end the process, too.
+    // A Promise passed as a key must not also end the process by its rejection.
     if (key instanceof Promise) key.catch(() => {});
     throw new LockKeyError(
       `Cannot use ${describeValue(key)} as a lock key: it must be a string, for example lockKey\`stock:\${id}\``,
@@ -57,7 +57,7 @@ export function assertLockKey(key: unknown): asserts key is string {
   }
 }
 
-/** @throws LockKeyError unless it is a text: as one, null would be the pattern of the key `null` */
+/** @throws LockKeyError unless it is a string; converted to one, null would match the key `null` */
 export function assertKeyPattern(pattern: unknown): void {
   if (typeof pattern === 'string') return;
   throw new LockKeyError(
@@ -65,7 +65,7 @@ export function assertKeyPattern(pattern: unknown): void {
   );
 }
 
-/** What is wrong with a whole key and the way out; undefined if it is fine. */
+/** The problem of a whole key and the way out; undefined if it is valid. */
 export function keyProblem(key: string): string | undefined {
   if (key === '') return 'it is empty; a key names what is locked, such as stock:42';
   const bytes = Buffer.byteLength(key);
@@ -75,7 +75,7 @@ export function keyProblem(key: string): string | undefined {
   return textProblem(key);
 }
 
-/** What is wrong with the text around the values and the way out; undefined if it is fine. */
+/** The problem of the text around the values and the way out; undefined if it is valid. */
 export function textProblem(text: string): string | undefined {
   if (/[{}]/.test(text)) {
     return 'braces are reserved for the hash tag of Redis Cluster; leave them out, or put the value in with lockKey, which escapes it';
@@ -88,7 +88,7 @@ export function textProblem(text: string): string | undefined {
   return undefined;
 }
 
-/** Two values with nothing between them share a key with every other split of the same text. */
+/** The problem of two values with nothing between them: every other split of the same text has the same key. */
 export function adjacent(which: string): string {
   return `nothing stands between ${which}, so that ('a', 'bc') and ('ab', 'c') would be one key; put a colon between them`;
 }

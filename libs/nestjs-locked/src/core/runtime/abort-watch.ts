@@ -1,11 +1,11 @@
 const watched = new WeakMap<AbortSignal, Set<() => void>>();
 
 /**
- * Calls `onAbort` when the signal aborts, unless that is undone before. However many calls share a signal, it gets
- * one listener: Node warns of a leak from the eleventh on.
+ * Calls `onAbort` when the signal aborts, unless cancelled before. A signal shared by many calls gets one listener,
+ * because Node warns of a leak from the eleventh on.
  *
- * @param signal must not have aborted yet: a listener that is added after that is never called
- * @returns a function that undoes it
+ * @param signal must not have aborted yet, because a listener added later is never called
+ * @returns a function that cancels it
  */
 export function watchAbort(signal: AbortSignal, onAbort: () => void): () => void {
   const callbacks = watched.get(signal) ?? watch(signal);

@@ -24,7 +24,7 @@ export class JointSignal {
     return this.#controller.signal;
   }
 
-  /** From now on the others no longer abort it, and keep nothing of it in memory. */
+  /** The other signals no longer abort it or keep it in memory. */
   detach(): void {
     for (const forget of this.#forget) forget();
   }

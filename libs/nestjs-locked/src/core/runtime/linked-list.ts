@@ -1,4 +1,4 @@
-/** What an item of a list must have. Only the list writes to it; an item is in one list at a time. */
+/** The fields of an item. Only the list writes them; an item is in one list at a time. */
 export interface Linked<T> {
   list: object | undefined;
   before: T | undefined;
@@ -6,9 +6,9 @@ export interface Linked<T> {
 }
 
 /**
- * Items in order of arrival, any of which may leave. It is used like a Set, but for items that come and go with every
- * lock: V8 lets go of what was deleted from a Set, or from a Map, only with the next collection of old objects, because
- * every table that a Set has outgrown keeps its entries and leads to the next table.
+ * Items in order of arrival, any of which may leave. A Set for items that come and go with every lock: V8 frees deleted
+ * entries of a Set or Map only with the next major garbage collection, because every outgrown table keeps its entries
+ * and a link to the next table.
  */
 export class LinkedList<T extends Linked<T>> implements Iterable<T> {
   #first: T | undefined;
@@ -27,7 +27,7 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
     return item.list === this;
   }
 
-  /** @param item must not be in a list */
+  /** @param item must not be in any list */
   add(item: T): void {
     item.list = this;
     item.before = this.#last;
@@ -49,7 +49,7 @@ export class LinkedList<T extends Linked<T>> implements Iterable<T> {
     this.#size--;
   }
 
-  /** Take a copy if items may leave meanwhile. */
+  /** Copy the list first if items may leave during the iteration. */
   *[Symbol.iterator](): Iterator<T> {
     for (let item = this.#first; item !== undefined; item = item.after) yield item;
   }

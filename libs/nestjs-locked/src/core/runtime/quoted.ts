@@ -1,9 +1,9 @@
 const LONGEST_SHOWN = 80;
 
-/** A line break or control character: whoever wrote it may forge a line of a log. */
+/** A line break or control character, with which input could forge a log line. */
 export const CONTROL_CHARACTER = /[\p{Cc}\u2028\u2029]/u;
 
-/** A text as it is shown in a message: in quotes, cut short, and on one line whatever it contains. */
+/** A string for a message: quoted, truncated, and always on one line. */
 export function quoted(text: string): string {
   const cut = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
   return `'${cut.replace(/[\p{Cc}\u2028\u2029]/gu, asEscape)}'`;

@@ -1,6 +1,6 @@
 import { quoted } from './quoted.js';
 
-/** Names a value without showing its content, which may be secret. It never throws. */
+/** Describes a value without its content, which may be secret. Never throws. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return String(value);
   if (Array.isArray(value)) return 'an array';
@@ -11,8 +11,8 @@ export function describeValue(value: unknown): string {
 }
 
 /**
- * A wrong value as it is shown in a message: the value itself if it is a primitive one, otherwise what it is. An object
- * is never converted to a string: that throws if it has no prototype, and so no `toString`.
+ * An invalid value for a message: a primitive itself, otherwise a description. Objects are never converted to strings,
+ * which throws if they have no prototype and so no `toString`.
  */
 export function shownValue(value: unknown): string {
   switch (typeof value) {

@@ -1,4 +1,4 @@
-/** Ends an exhaustive `switch`: the compiler complains when a case is missing. */
+/** Ends an exhaustive `switch`: a missing case is a compiler error. */
 export function unreachable(value: never): never {
   throw new Error(`Unexpected ${JSON.stringify(value)}`);
 }

@@ -3,37 +3,37 @@ import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { Clock } from './clock.js';
 
 /**
- * If a timer is this late, the event loop was blocked: nothing was read, and perhaps nothing was sent either. So much
- * time, at least, has an answer after that.
+ * A timer this late means that the event loop was blocked, with nothing read and perhaps nothing sent. Also the least
+ * time that an answer gets after that.
  */
 export const STALL_MS = 100;
 
-/** The longest time for which an answer is still awaited after a blocked event loop. */
+/** The longest time that an answer gets after a blocked event loop. */
 export const AFTER_STALL_MS = 1_000;
 
-/** Whether the event loop was blocked when something was due. */
+/** Whether the event loop was blocked when a timer was due. */
 export function wasBlocked(dueAt: number, now: number): boolean {
   return now - dueAt >= STALL_MS / 2;
 }
 
-/** How long the event loop was blocked when something was due; 0 if that is no later than usual. */
+/** How long the event loop was blocked when a timer was due; 0 if the timer is no later than usual. */
 export function stoodStillMs(dueAt: number, now: number): number {
   return wasBlocked(dueAt, now) ? now - dueAt : 0;
 }
 
 /**
- * How often a limit of this length is looked at. Only the time between two looks counts, whatever time it took: that is
- * how a limit leaves out the time in which this process stood still.
+ * The interval at which a limit of this length is checked. Each check counts at most one interval, which is how a limit
+ * excludes the time in which this process was blocked.
  */
 export function lookEveryMs(limitMs: number): number {
   return Math.max(Math.min(STALL_MS / 2, limitMs / 10), limitMs / 50);
 }
 
 /**
- * Calls back at `dueAt`, when everything was read that has arrived by then.
+ * Calls back at `dueAt`, after all data that has arrived by then was read.
  *
- * @param act is told for how long the event loop was blocked when it was due, or right after that
- * @returns cancels it
+ * @param act receives how long the event loop was blocked at `dueAt` or right after
+ * @returns a function that cancels it
  */
 export function whenDue(
   clock: Clock,
@@ -52,14 +52,14 @@ export function whenDue(
   };
 }
 
-/** The end of a limit that leaves out the time in which this process stood still. */
+/** A time limit that excludes the time in which this process was blocked. */
 export class AwakeLimit {
   #isExtended = false;
 
   /**
-   * @param limitMs how long it is
-   * @param since when it has begun, on the monotonic clock
-   * @param endsAt when it is over
+   * @param limitMs its length
+   * @param since when it began, on the monotonic clock
+   * @param endsAt when it ends
    */
   constructor(
     readonly limitMs: number,
@@ -67,14 +67,14 @@ export class AwakeLimit {
     public endsAt = since + limitMs,
   ) {}
 
-  /** When to look at it next. */
+  /** When to check it next. */
   lookAt(now: number): number {
     return Math.min(this.endsAt, now + lookEveryMs(this.limitMs));
   }
 
   /**
-   * This process stood still until `now`. What of that time belongs to the limit does not count, and once, if the limit
-   * would be over, there is a little more: for what could only be sent now.
+   * Called after this process was blocked until `now`: that part of the limit does not count. Once, if the limit would
+   * be over, it is extended a little for commands that could be sent only now.
    */
   stoodStill(ms: number, now: number): void {
     this.endsAt += Math.min(ms, now - this.since);
@@ -86,10 +86,10 @@ export class AwakeLimit {
 }
 
 /**
- * Calls `over` when an answer has not come within `limitMs`. Whatever has arrived by then is read first, and the time
- * in which the event loop was blocked does not count: a process that stood still must not take its own silence for that
- * of the store, and what it has to do when the store is silent needs time as well.
- * @returns cancels it
+ * Calls `over` if no answer has come within `limitMs`. Data that has arrived by then is read first, and time in which
+ * the event loop was blocked does not count: a blocked process must not mistake its own silence for that of the store,
+ * and handling a silent store takes time too.
+ * @returns a function that cancels it
  */
 export function afterSilence(clock: Clock, limitMs: number, over: () => void): () => void {
   if (limitMs === Infinity) return () => {};

@@ -2,8 +2,8 @@ import { afterSilence } from './after-silence.js';
 import type { Clock } from './clock.js';
 
 /**
- * Waits for `limitMs` at most. What is waited for goes on after that, and whether it fails then does not matter.
- * @returns undefined if the time was over first
+ * Waits for a promise, for `limitMs` at most. Afterwards its result is ignored, and so is its rejection.
+ * @returns undefined if the time ended first
  */
 export function atMost<T>(clock: Clock, limitMs: number, done: Promise<T>): Promise<T | undefined> {
   return new Promise((resolve, reject) => {

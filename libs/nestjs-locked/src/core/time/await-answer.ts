@@ -3,9 +3,9 @@ import { atMost } from './at-most.js';
 import type { Clock } from './clock.js';
 
 /**
- * Waits for an answer of the store, but not for longer than the call that needs it may last.
+ * Waits for an answer of the store, but no longer than the call that needs it may take.
  * @param until when the store must have answered, on the monotonic clock
- * @param signal ends it at once
+ * @param signal ends the wait at once
  * @returns undefined if there was no answer by then
  */
 export async function awaitAnswer<T>(

@@ -4,8 +4,8 @@ import { inNeutralContext } from '../runtime/neutral-context.js';
 export interface CancelTimer {
   (): void;
   /**
-   * Says whether the process may end although the timer is armed; at first it may not. For a timer that is likely to be
-   * needed again soon, this costs less than to cancel it and to arm another one. Undefined: the clock cannot do this.
+   * Sets whether the process may end while the timer is armed; initially it may not. Cheaper than cancelling and
+   * re-arming a timer that is likely to be needed again soon. Undefined if the clock does not support it.
    */
   readonly mayEnd?: (mayEnd: boolean) => void;
 }
@@ -16,13 +16,13 @@ export interface CancelTimer {
  * Leases are measured on the monotonic clock, so a stepped wall clock has no effect on them.
  */
 export interface Clock {
-  /** Milliseconds on a clock that never goes back; the origin means nothing. */
+  /** Milliseconds on a clock that never goes back, with an arbitrary origin. */
   now(): number;
-  /** Milliseconds since 1970. Only compared with `now()` to notice that the machine was suspended. */
+  /** Milliseconds since 1970. Only compared with `now()` to detect that the machine was suspended. */
   wallNow(): number;
   /**
-   * Calls `fire` once, not before `delayMs` have passed, and in no request's async context. `Infinity` means never;
-   * long delays are safe.
+   * Calls `fire` once, after at least `delayMs`, outside the async context of any request. `Infinity` means never; long
+   * delays are safe.
    */
   after(delayMs: number, fire: () => void): CancelTimer;
 }

@@ -2,21 +2,20 @@ import { afterReading, atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { systemClock } from './clock.js';
 
-/** After this time without a turn of the event loop, the next one comes before a key is passed on or a call goes on. */
+/** After this time in one turn of the event loop, the next turn comes before a key is handed on or a call continues. */
 const LONGEST_MS = 5;
 
 /**
- * How long the present turn of the event loop has lasted. Calls pass a key on in the microtask queue, and one
- * that ends without asking the store, joined or refused, may come again at once. As long as that queue is never
- * empty, no socket is read and no timer fires: nobody here would learn that other processes wait, or that what a call
- * was refused for is over, and nothing else in this process would go on. It is the event loop of this process that is
- * meant, whatever clock the leases go by.
+ * Measures how long the current turn of the event loop has lasted. Calls hand a key on in the microtask queue, and a
+ * call that ends without a round trip, joined or refused, may return at once. Until that queue is empty, no socket is
+ * read and no timer fires: nothing here would learn that other processes wait, or that the reason of a refusal has
+ * passed, and the rest of the process would stop. Always uses the system clock, whatever clock the leases use.
  */
 export class LoopTurn {
-  /** When somebody first asked in this turn. */
+  /** When this turn was first queried. */
   #since: number | undefined;
 
-  /** Whether it is time for the next turn. Asked for the first time in a turn, it is not. */
+  /** Whether it is time for the next turn. The first query in a turn starts the measurement. */
   get isLong(): boolean {
     const now = systemClock.now();
     if (this.#since !== undefined) return now - this.#since >= LONGEST_MS;
@@ -25,7 +24,7 @@ export class LoopTurn {
     return false;
   }
 
-  /** To be awaited where a caller may come again at once: settles in the next turn if it is time for that. */
+  /** Await this where a caller may return at once; it resolves in the next turn if this one has been long. */
   pause(): Promise<void> | undefined {
     return this.isLong ? new Promise((resolve) => this.next(resolve)) : undefined;
   }
@@ -35,7 +34,7 @@ export class LoopTurn {
     inNeutralContext(() => atNextTurn(callback));
   }
 
-  /** Calls back when everything that has arrived by now was read. */
+  /** Calls back when all data that has arrived by now was read. */
   afterReading(callback: () => void): void {
     inNeutralContext(() => afterReading(callback));
   }

@@ -1,7 +1,7 @@
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { CancelTimer, Clock } from './clock.js';
 
-/** Something that is due at a moment of the monotonic clock. */
+/** An item that is due at a moment of the monotonic clock. */
 export interface Scheduled {
   /** Set and read by the scheduler only. */
   scheduled: { readonly dueAt: number; readonly index: number } | undefined;
@@ -9,15 +9,15 @@ export interface Scheduled {
   onDue(now: number): void;
 }
 
-/** What is done with every round of due items. */
+/** Hooks around every round of due items. */
 export interface RoundHooks {
   /** Called at least once a second while anything is scheduled, even if nothing is due. */
   before(): void;
-  /** The watchdog sends what it collected. */
+  /** Called after the round: the watchdog sends the renewals collected. */
   after(): void;
 }
 
-/** The longest time between two rounds: a suspend of the machine is noticed within it. */
+/** The longest time between two rounds, within which a suspend of the machine is detected. */
 const LONGEST_PAUSE_MS = 1_000;
 
 interface HeapEntry {
@@ -28,8 +28,8 @@ interface HeapEntry {
 
 /**
  * The one timer of a lock service. The deadlines, renewals, re-checks and waits of all keys are in one binary heap, so
- * that ten thousand leases need one timeout, and so that after a stall everything that is overdue is dealt with,
- * earliest first, before anything else is told "ok" (see `catchUp`).
+ * that ten thousand leases need one timeout, and so that after a stall overdue items are handled first, in order of
+ * time, before any other event is acted on (see `catchUp`).
  */
 export class Scheduler {
   readonly #clock: Clock;
@@ -37,7 +37,7 @@ export class Scheduler {
   readonly #heap: HeapEntry[] = [];
   #cancelTimer: CancelTimer | undefined;
   #timerAt = Infinity;
-  /** Nothing is scheduled, but the timer is still armed. */
+  /** Set while nothing is scheduled but the timer is still armed. */
   #isResting = false;
   #running = false;
   #closed = false;
@@ -47,7 +47,7 @@ export class Scheduler {
     this.#round = round;
   }
 
-  /** Schedules the item, or moves it; `Infinity` takes it out. */
+  /** Schedules or reschedules the item; `Infinity` removes it. */
   schedule(item: Scheduled, dueAt: number): void {
     if (dueAt === Infinity) {
       this.cancel(item);
@@ -77,13 +77,13 @@ export class Scheduler {
       this.#up(last);
       this.#down(last);
     }
-    // A timer that is too early fires for nothing once; re-arming on every cancel would cost more.
+    // A timer that is too early fires once in vain, which is cheaper than re-arming it on every cancel.
     if (this.#heap.length === 0) this.#rest();
   }
 
   /**
-   * Deals with everything that is due now. Called by the timer, and before any reply or message is acted on: after a
-   * blocked event loop, a late reply must not come before an early deadline.
+   * Handles all items that are due now. Called by the timer, and before any reply or message is acted on: after a
+   * blocked event loop, a late reply must not overtake an earlier deadline.
    */
   catchUp(): void {
     if (this.#running) return;
@@ -112,13 +112,13 @@ export class Scheduler {
     this.#round.after();
   }
 
-  /** Nothing is due any more, whatever is still scheduled: a closed service does not keep the process alive. */
+  /** Drops whatever is still scheduled, so that a closed service does not keep the process alive. */
   close(): void {
     this.#closed = true;
     this.#disarm();
   }
 
-  /** How many items are scheduled; 0 means that no timer keeps the process from ending. */
+  /** The number of scheduled items; at 0, no timer keeps the process alive. */
   get size(): number {
     return this.#heap.length;
   }
@@ -146,7 +146,7 @@ export class Scheduler {
     this.#isResting = false;
   }
 
-  /** The next lock is likely to need a timer that is due later than this one. */
+  /** Leaves the timer armed without keeping the process alive: the next lock is likely to need a later timer. */
   #rest(): void {
     const mayEnd = this.#cancelTimer?.mayEnd;
     if (mayEnd === undefined) return this.#disarm();

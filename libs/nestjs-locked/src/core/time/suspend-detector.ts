@@ -1,30 +1,30 @@
 import type { Clock } from './clock.js';
 
-/** Two clocks are never read at the same moment, and one of them counts whole milliseconds. */
+/** The error of reading two clocks: not at the same moment, and one of them in whole milliseconds. */
 const READING_MS = 5;
 
-/** A process may also stand still between the two: then they are read again. */
+/** How often the clocks are read, because the process may be blocked between the two. */
 const READINGS = 4;
 
-/** How many steps are remembered one by one. */
+/** How many steps are remembered individually. */
 const MOST_STEPS = 50;
 
-/** The wall clock has gained on the monotonic one: it was set, or the machine slept. */
+/** A gain of the wall clock on the monotonic one: it was set, or the machine slept. */
 export interface ClockStep {
   /** On the monotonic clock. */
   readonly noticedAt: number;
-  /** How long the machine may have slept at most. */
+  /** The longest time that the machine may have slept. */
   readonly ms: number;
 }
 
 /**
- * Notices that the machine may have been suspended: the monotonic clock stands still then, and local deadlines with
- * it, while the leases in the store run on. A wall clock that is set forward looks the same. Small steps add up, and a
- * clock that is set back takes nothing away from what was noticed before.
+ * Detects that the machine may have been suspended: the monotonic clock and local deadlines stop, while leases in the
+ * store keep running. Setting the wall clock forward looks the same. Small steps add up, and setting the clock back
+ * does not cancel steps detected before.
  */
 export class SuspendDetector {
   readonly #clock: Clock;
-  /** How far the wall clock is ahead of the monotonic one. */
+  /** The lead of the wall clock over the monotonic one. */
   #ahead: number;
   #steps: ClockStep[] = [];
 
@@ -33,7 +33,7 @@ export class SuspendDetector {
     this.#ahead = this.#leastLead();
   }
 
-  /** @returns what the wall clock has gained since the last call; undefined if nothing */
+  /** @returns the gain of the wall clock since the last call; undefined if there is none */
   look(): ClockStep | undefined {
     const noticedAt = this.#clock.now();
     const lead = this.#clock.wallNow() - noticedAt;
@@ -51,7 +51,10 @@ export class SuspendDetector {
     return step;
   }
 
-  /** The wall clock is read second, so time that passes in between makes its lead seem greater, and never less. */
+  /**
+   * The least of several readings: the wall clock is read second, so time that passes in between only increases its
+   * lead.
+   */
   #leastLead(): number {
     let least = Infinity;
     for (let left = READINGS; left > 0; left--) {
@@ -61,7 +64,7 @@ export class SuspendDetector {
     return least;
   }
 
-  /** The steps that were noticed after this moment of the monotonic clock. */
+  /** The steps detected after this moment of the monotonic clock. */
   stepsAfter(moment: number): ClockStep[] {
     return this.#steps.filter(({ noticedAt }) => noticedAt > moment);
   }
