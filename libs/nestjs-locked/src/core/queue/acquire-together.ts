@@ -1,19 +1,19 @@
 import type { Acquires } from '../lease/request-user.js';
 import type { AcquireCommand, AcquireReply, LockStore } from '../store/lock-store.js';
 
-/** Collects the first commands of several queues and sends them as one, which takes all the keys or none. */
+/** Collects the first commands of several queues and sends them as one, which takes all keys or none. */
 export class AcquireTogether implements Acquires {
   readonly #commands: AcquireCommand[] = [];
   readonly #answers: ((reply: AcquireReply) => void)[] = [];
   #taken: string | undefined;
 
-  /** Answered when the joint command has been answered. */
+  /** Resolves when the joint command was answered. */
   acquire(command: AcquireCommand): Promise<AcquireReply> {
     this.#commands.push(command);
     return new Promise((answer) => this.#answers.push(answer));
   }
 
-  /** The key that somebody has, once that is known. */
+  /** The key that somebody else holds, once known. */
   get taken(): string | undefined {
     return this.#taken;
   }

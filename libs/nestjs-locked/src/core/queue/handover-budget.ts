@@ -1,22 +1,25 @@
 import type { Clock } from '../time/clock.js';
 
-/** A process may always keep a key this long: many times a hand-over between processes, and not noticed. */
+/**
+ * A process may always keep a key this long: many times the duration of a hand-over between processes, but not
+ * noticeable.
+ */
 const SHORT_BUDGET_MS = 20;
 
 /**
- * No process keeps a wanted key for longer than this and the hold that is under way. A call for several keys waits this
+ * The longest time that a process keeps a wanted key, plus the hold in progress. A call for several keys waits this
  * long for each of them.
  */
 const WHOLE_BUDGET_MS = 100;
 
 /**
- * How long a lease may go from call to call in this process: without limit, until another process waits for it. Then
- * the calls of this process that wait already are served, and those that come later only at the very beginning; so
- * whoever waits, in whatever process, waits for each of the others once, as long as these limits allow.
+ * How long a lease may go from call to call in this process: without limit until another process waits for it. From
+ * then on, calls already waiting here are served, and later ones only for a short time. Within these limits, a waiter
+ * of any process waits for each of the others once.
  */
 export class HandoverBudget {
   readonly #clock: Clock;
-  /** Nobody goes before a call of another process that asked earlier. */
+  /** Whether no call may overtake an earlier one of another process. */
   readonly isStrict: boolean;
   #left: number;
   #limitedAt: number | undefined;
@@ -33,7 +36,7 @@ export class HandoverBudget {
     return this.#limitedAt !== undefined;
   }
 
-  /** Whether a call that has waited since then must leave the key to another process. */
+  /** Whether a call that has been waiting since then must leave the key to another process. */
   isSpentFor(waitsSince: number): boolean {
     if (this.#limitedAt === undefined) return false;
     if (this.#left <= 0) return true;
@@ -41,12 +44,12 @@ export class HandoverBudget {
     return this.#clock.now() - this.#limitedAt >= budgetMs;
   }
 
-  /** Another process waits. */
+  /** Called when another process waits. */
   limit(): void {
     this.#limitedAt ??= this.#clock.now();
   }
 
-  /** The lease goes from one call to another. */
+  /** Called when the lease goes from one call to another. */
   spend(): void {
     if (this.isLimited) this.#left--;
   }

@@ -11,32 +11,34 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { lostError, noNumbersError, suspectError } from './lost-error.js';
 
-/** Who is told what becomes of a hold. A hold that has ended already is ignored. */
+/** Receives the events of a hold. A hold that has already ended is ignored. */
 export interface HoldKeeper {
   /** The work of the call begins. */
   holdBegins(hold: Hold, now: number): void;
-  /** The lease stays with its hold, and afterwards with nobody; it is not renewed any more. */
+  /** The lease serves no further call and is not renewed any more. */
   commitUnknown(hold: Hold): void;
   /** Whether the lease is renewed while the hold lasts. */
   setRenewing(hold: Hold, renews: boolean): void;
-  /** The holder has finished. @returns whether the lease was ours until now */
+  /** Ends the hold of a call that has finished. @returns whether the lease was ours until now */
   endHold(hold: Hold): Promise<boolean>;
 }
 
-/** What it takes to abort a signal in the async context of its listeners. */
+/** A signal and the async context in which to abort it. */
 interface Alarm {
   readonly controller: AbortController;
   readonly context: AsyncResource;
 }
 
 /**
- * One call's right to one key, under the lease that was current when the hold was handed out. Calls inside of that call
- * may join the hold, which ends when the last of them has ended.
+ * One call's right to one key, under the lease that was current when the hold was handed out. Calls inside that call
+ * may join the hold, which ends with the last of them.
  */
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
-  /** When the key may be free at the earliest, on the monotonic clock: the latest that one of its calls asks for. */
+  /**
+   * When the key may be free at the earliest, on the monotonic clock: the latest time that any of its calls requires.
+   */
   keptUntil = -Infinity;
   readonly #parts: EngineParts;
   readonly #lease: Lease;
@@ -49,7 +51,7 @@ export class Hold {
   #lost: LockLostError | undefined;
   #users = 1;
   #doubt: LockCommitUnknownError | undefined;
-  /** The COMMITs under it whose answer is late. */
+  /** The number of COMMITs under it whose answer is late. */
   #lateCommits = 0;
   #ended: Promise<boolean> | undefined;
   #end!: (ended: Promise<boolean>) => void;
@@ -79,12 +81,12 @@ export class Hold {
     return this.#endsAt;
   }
 
-  /** The `waitMs` of the call that has acquired it; that of `options` is what was left of it for this key. */
+  /** The `waitMs` of the call that acquired it; that of `options` is the rest of it for this key. */
   get callWaitMs(): number {
     return this.#callWaitMs ?? this.options.waitMs;
   }
 
-  /** The call has all its keys: its work starts now. */
+  /** Called when the call has all its keys and its work starts. */
   begin(now: number, callWaitMs?: number): void {
     this.#since = now;
     this.keptUntil = now + this.options.holdAtLeastMs;
@@ -93,7 +95,7 @@ export class Hold {
     this.#keeper.holdBegins(this, now);
   }
 
-  /** The call ends without its work: there is nothing after which the key is to stay taken, or the lease to linger. */
+  /** Called when the call ends before its work, so that the key need not stay taken, nor the lease linger. */
   neverWorked(): void {
     this.#since = Infinity;
     this.keptUntil = -Infinity;
@@ -104,8 +106,8 @@ export class Hold {
   }
 
   /**
-   * Its listeners run in the async context in which the signal was first asked for, which is that of the work: what
-   * they find there, such as an open transaction, is the work's own, and never that of the code that noticed the loss.
+   * Its listeners run in the async context in which the signal was first read, that of the work: they find the work's
+   * open transaction, for example, and never that of the code that detected the loss.
    */
   get signal(): AbortSignal {
     this.#noticeDeadline();
@@ -120,7 +122,7 @@ export class Hold {
     return this.remainingMs() > 0;
   }
 
-  /** How long it is certainly held; first looks whether the machine has slept. */
+  /** How long it is certainly held; first checks whether the machine has slept. */
   remainingMs(): number {
     if (this.#users === 0 || this.#lost !== undefined) return 0;
     this.#parts.noticeSuspend();
@@ -132,7 +134,7 @@ export class Hold {
     return this.#users === 0 || this.#lost !== undefined || this.#leftMs() === 0;
   }
 
-  /** How long it lasts, if the machine has not slept. */
+  /** How long it lasts if the machine has not slept. */
   #leftMs(): number {
     return Math.max(0, Math.min(this.#lease.deadline.leftMs(), this.holdLeftMs()));
   }
@@ -143,8 +145,8 @@ export class Hold {
   }
 
   /**
-   * How long its lease keeps others out, if the machine has not slept: a hold that was lost because it took too long
-   * or because the application closes leaves its lease in the store.
+   * How long its lease keeps others out if the machine has not slept: a hold lost to `maxHoldMs` or to shutdown leaves
+   * its lease in the store.
    */
   leaseLeftMs(): number {
     const reason = this.#lost?.reason;
@@ -152,7 +154,7 @@ export class Hold {
     return isGone ? 0 : this.#lease.deadline.leftMs();
   }
 
-  /** How long it may last, whatever becomes of the lease. */
+  /** How long it may last, regardless of the lease. */
   holdLeftMs(): number {
     return this.#endsAt - this.#parts.clock.now();
   }
@@ -197,8 +199,7 @@ export class Hold {
   }
 
   /**
-   * A hold that must end earlier is not renewed for this long: that would only keep the key taken longer if this
-   * process died.
+   * Refuses a time after the end of the hold: a longer lease would only keep the key taken longer if this process died.
    * @throws LockLostError
    */
   #assertMayLast(ms: number): void {
@@ -212,7 +213,10 @@ export class Hold {
     );
   }
 
-  /** @param wanted gives what must be left; called again after the round trip, when the hold may have less time left */
+  /**
+   * @param wanted returns the time that must be left; called again after the round trip, when the hold may have less
+   * time left
+   */
   async #prolong(wanted: () => number): Promise<void> {
     const isEnough = (): boolean => !this.#isSuspect && this.remainingMs() >= wanted();
     this.#assertNotOver();
@@ -231,14 +235,14 @@ export class Hold {
     );
   }
 
-  /** Renews its lease to the whole length, from now on. @returns why the store did not answer, if it did not */
+  /** Renews its lease to the whole length, from now on. @returns the reason if the store did not answer */
   renewWhole(): Promise<LockStoreError | undefined> {
     return inNeutralContext(() => this.#lease.renewal.renewFor(this.options.leaseMs));
   }
 
   /**
-   * The database has seen a higher number than ours. Continues from there if the store confirms that we hold the key.
-   * @throws LockLostError if we are not · LockStoreError if it does not answer
+   * Continues after a number of the database that is higher than ours, if the store confirms that we hold the key.
+   * @throws LockLostError if we do not · LockStoreError if the store does not answer
    */
   async raiseFence(seen: number): Promise<void> {
     const { numbers, renewal } = this.#lease;
@@ -246,28 +250,31 @@ export class Hold {
     const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
     this.assertHeld();
     if (cause !== undefined) throw cause;
-    if (numbers.areSpent) throw noNumbersError(this.key); // as long as the key is moving to another server
+    if (numbers.areSpent) throw noNumbersError(this.key); // while the key is moving to another server
     this.#fencingToken = numbers.next();
   }
 
-  /** Nobody knows whether the transaction under it was committed: its lease is neither renewed nor passed on. */
+  /**
+   * Called when it is unknown whether the transaction under it was committed: its lease is neither renewed nor handed
+   * on.
+   */
   commitUnknown(doubt: LockCommitUnknownError): void {
     this.#doubt ??= doubt;
     this.#keeper.commitUnknown(this);
   }
 
-  /** The first error about a transaction under it of which nobody knows whether it was committed. */
+  /** The first error about a transaction under it whose outcome is unknown. */
   get doubt(): LockCommitUnknownError | undefined {
     return this.#doubt;
   }
 
-  /** A COMMIT may never be answered, after this silence: until it is, the lease is not renewed. */
+  /** Called when the answer to a COMMIT is late and may never come: until it does, the lease is not renewed. */
   commitIsLate(): void {
     this.#lateCommits++;
     this.#keeper.setRenewing(this, false);
   }
 
-  /** The COMMIT was answered after all. */
+  /** Called when the COMMIT was answered after all. */
   commitCame(): void {
     this.#lateCommits--;
     if (this.#lateCommits === 0) this.#keeper.setRenewing(this, true);
@@ -278,12 +285,15 @@ export class Hold {
     return this.#users;
   }
 
-  /** Another call joins: it will `leave` the hold. */
+  /** Called when another call joins, which will `leave` the hold. */
   join(): void {
     this.#users++;
   }
 
-  /** The call that acquired it has ended. @returns once the hold has ended: whether the lease was ours till then */
+  /**
+   * Called when the call that acquired it has ended. @returns when the hold has ended, whether the lease was ours until
+   * then
+   */
   drop(): Promise<boolean> {
     this.#users--;
     if (this.#users > 0) this.#ended ??= new Promise((resolve) => (this.#end = resolve));
@@ -291,13 +301,13 @@ export class Hold {
   }
 
   /**
-   * A call that joined has ended. It waits for nothing: what waits for the end of a hold stays in memory until then,
-   * and the work of one hold may make any number of calls.
+   * Called when a call that joined has ended. It does not wait for the end of the hold: waiters would stay in memory
+   * until then, and the work of one hold may make any number of calls.
    */
   leave(): void {
     this.#users--;
     if (this.#users > 0) return;
-    this.#endNow().catch(() => {}); // the call that acquired it learns of a failure, and so does the log
+    this.#endNow().catch(() => {}); // a failure is reported to the call that acquired it, and logged
   }
 
   #endNow(): Promise<boolean> {
@@ -307,7 +317,7 @@ export class Hold {
     return this.#ended;
   }
 
-  /** Ends the hold before its work, and aborts the signal. The first reason stays. */
+  /** Ends the hold before its work has ended, and aborts the signal. The first reason is kept. */
   lose(reason: LockLostReason): LockLostError {
     const lost = (this.#lost ??= lostError(this.key, reason));
     this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));

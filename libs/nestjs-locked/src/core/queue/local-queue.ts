@@ -14,35 +14,35 @@ import { abortedError, type CallTerms, type CallUser, WaitingCall } from './wait
 import { WaitingCalls } from './waiting-calls.js';
 
 /**
- * The calls of this process that want the same key, served in order of arrival. Together they have one place in the
- * store's queue: the process asks for one lease and gives it to one call after another.
+ * The calls of this process that want the same key, served in order of arrival. Together they have one position in the
+ * store's queue: the process requests one lease and gives it to one call after another.
  *
  * Only the queue decides which call is next. It does so at two moments: when a call has come or gone (`#proceed`), and
- * when the lease has become free (`onFree`). Everything else is reported to it by the request or the lease
- * (`RequestUser`, `LeaseUser`) and changes what it has: a request, a lease, or neither, but never both.
+ * when the lease has become free (`onFree`). The request or the lease reports everything else (`RequestUser`,
+ * `LeaseUser`), which changes what the queue has: a request, a lease, or neither, but never both.
  *
- * A queue that has calls but neither of the two is pausing after a failure, or waits until the clean-up has settled
- * what an earlier attempt left in the store.
+ * A queue with calls but neither of the two is pausing after a failure, or waiting for the clean-up to remove what an
+ * earlier attempt left in the store.
  */
 export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   scheduled: Scheduled['scheduled'];
   readonly key: string;
   readonly #parts: EngineParts;
-  /** Called when no call is left, and there is neither a request nor a lease. */
+  /** Called when there is no call, no request and no lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
   readonly #calls: WaitingCalls;
   #request: LeaseRequest | undefined;
   #occupancy: Occupancy | undefined;
-  /** Why the store could not be asked; undefined once it has answered again. */
+  /** Why the store could not be reached; undefined once it has answered again. */
   #failure: LockStoreError | undefined;
   readonly #retryPause = new RetryPause();
   readonly answers = new LatestAnswers();
   /** The position in the store's queue that the last request or lease had, for the next request to claim. */
   #position: number | undefined;
   #awaitsCleanUp = false;
-  /** Called when the command that is on its way has been answered, or when the queue closes. */
+  /** Called when the command in flight was answered, or when the queue closes. */
   readonly #onAnswer: (() => void)[] = [];
-  /** The lease that goes to the next call in the next turn of the event loop. */
+  /** Set while the lease waits for the next turn of the event loop to go to the next call. */
   #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
 
@@ -53,19 +53,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#onEmpty = onEmpty;
   }
 
-  /** Whether a single try must fail now, because this process has the key already or waits for it. */
+  /** Whether a single try must fail now, because this process already has the key or waits for it. */
   get isTaken(): boolean {
-    // What is still on its way, although its calls have gone, serves the call that comes now: a first command, or the
-    // confirmation of a lease.
+    // A command still in flight after its calls have left serves the new call: a first command, or the confirmation of
+    // a lease.
     return !this.isEmpty || this.#request?.state === 'waiting' || this.#occupancy?.isTaken === true;
   }
 
-  /** Whether an attempt to get the lease is under way, or to have it confirmed. */
+  /** Whether an attempt to get or confirm the lease is in progress. */
   get isAsking(): boolean {
     return this.#request !== undefined || this.#isConfirming;
   }
 
-  /** Whether the answer on its way decides if somebody else has the key, and nothing is known to be wrong. */
+  /** Whether an answer in flight decides if somebody else has the key, and no failure is known. */
   get isUndecided(): boolean {
     const state = this.#request?.state;
     const isOnItsWay = state === 'asking' || state === 'leaving' || this.#isConfirming;
@@ -76,13 +76,13 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#occupancy?.lease.state === 'confirming';
   }
 
-  /** Why it is not known who has the key, if that is so: the store could not be asked, and has not answered since. */
+  /** Why it is unknown who has the key, if so: the store could not be reached, and has not answered since. */
   get failure(): LockStoreError | undefined {
-    if (this.#occupancy?.isTaken === true) return this.#failure; // by a call of this process
+    if (this.#occupancy?.isTaken === true) return this.#failure; // known: a call of this process
     return this.#failure ?? this.#parts.outages.causeOf(this.key);
   }
 
-  /** Settled when the command that is on its way has been answered, or when the queue closes. */
+  /** Resolves when the command in flight was answered, or when the queue closes. */
   whenAnswered(): Promise<void> {
     return new Promise((resolve) => this.#onAnswer.push(resolve));
   }
@@ -102,7 +102,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   ): Promise<Hold> {
     const refusal = this.#refusal(options.signal);
     if (refusal !== undefined) {
-      this.#proceed(); // this call does not stay, so the queue may be empty
+      this.#proceed(); // the call does not join, so the queue may be empty
       return Promise.reject(refusal);
     }
     const terms = { key: this.key, options, isOneOfSeveral, limits };
@@ -125,9 +125,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   // ---- who is next ------------------------------------------------------------------------------------------
 
   /**
-   * The first call gets the lease. If the lease may not serve it, the lease is handed over and asked for again. If the
-   * store must confirm the lease first, there is no hold yet, and this is called again after the answer. It is also
-   * called again if the event loop has not turned for some time.
+   * Gives the lease to the first call. If the lease may not serve it, hands the lease over and requests it again. If
+   * the store must confirm the lease first, or the event loop has not turned for some time, this is called again
+   * afterwards.
    */
   onFree(): Promise<boolean> {
     const occupancy = this.#occupancy as Occupancy;
@@ -141,7 +141,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return Promise.resolve(true);
   }
 
-  /** Other processes may have asked for the key: their messages are read first. */
+  /** Lets the event loop turn first, to read messages of other processes that may want the key. */
   #freeAfterLoopTurn(occupancy: Occupancy): Promise<boolean> {
     if (this.#awaitsLoopTurn !== occupancy) {
       this.#awaitsLoopTurn = occupancy;
@@ -164,10 +164,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /**
-   * Something has changed: offers an idle lease to the first call, or asks for a lease if a call wants one.
+   * Called after any change: offers an idle lease to the first call, or requests a lease if a call wants one.
    *
-   * The store is not asked while something that an earlier attempt left may still be there: the store would take it for
-   * another holder, and the new attempt would wait for its own process.
+   * No lease is requested while remains of an earlier attempt may still be in the store, which would treat them as
+   * another holder: the new attempt would wait for its own process.
    */
   #proceed(store: Acquires = this.#parts.store): void {
     const call = this.#calls.first;
@@ -190,7 +190,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     void this.#request.ask(store, nowait, position);
   }
 
-  /** Our next attempt must not meet what an earlier one left in the store. */
+  /** Waits until the remains of an earlier attempt are gone from the store. */
   #awaitCleanUp(cause: LockStoreError): void {
     this.#failure = cause;
     if (this.#awaitsCleanUp) return;
@@ -201,7 +201,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     });
   }
 
-  /** The pause after a failure is over. */
+  /** Called when the pause after a failure is over. */
   onDue(): void {
     this.#proceed();
   }
@@ -209,11 +209,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   // ---- calls that end without the key -----------------------------------------------------------------------
 
   /**
-   * A wait ends in two steps. When `waitMs` is over, the call stays for a moment if an answer is on its way, and that
-   * answer decides. When this grace is over as well, the call gives up, unless a blocked event loop may have left the
-   * answer unread.
+   * A wait ends in two steps. When `waitMs` is over and an answer is in flight, the call waits a little longer for that
+   * answer. When this grace is over too, the call gives up, unless a blocked event loop may have left the answer
+   * unread.
    *
-   * If no answer is on its way, the call is refused at once. The last call of a queue has the store asked once more.
+   * If no answer is in flight, the call is refused at once, but the last call of a queue makes a last try.
    */
   timedOut(call: WaitingCall): void {
     this.#calls.overdue(call, (late) => this.#waitIsOver(late));
@@ -224,14 +224,17 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     if (call.atEnd) return call.graceGoesOn(now) ? this.#calls.lookLater(call) : this.#giveUp(call);
     this.#calls.startGrace(call, now);
     const state = this.#request?.state;
-    if (state === 'asking' || state === 'leaving') return; // the answer on its way decides
-    if (this.#isConfirming) return; // so does the answer to the renewal
+    if (state === 'asking' || state === 'leaving') return; // the answer in flight decides
+    if (this.#isConfirming) return; // the answer to the renewal decides
     if (state === 'waiting' && this.#calls.size === 1) return this.#request?.tryOnceMore();
     this.#calls.refuse(call, this.failure);
     this.#settle();
   }
 
-  /** The answer is overdue. If it still comes and grants the lease, another call gets it, or it is released. */
+  /**
+   * Refuses a call whose answer is overdue. If the answer still grants the lease, another call gets it, or it is
+   * released.
+   */
   #giveUp(call: WaitingCall): void {
     this.#failure =
       this.#parts.outages.causeOf(this.key) ??
@@ -246,7 +249,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#settle();
   }
 
-  /** The application closes: the calls that wait are rejected, and an unused lease is released. */
+  /** At shutdown: rejects the waiting calls and releases an unused lease. */
   close(): void {
     this.#isClosed = true;
     const reason = 'the application is shutting down';
@@ -254,7 +257,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       () => new LockAbortedError(`Waiting for lock '${this.key}' was ended: ${reason}`, this.key),
     );
     this.#stopAwaiting();
-    // A lease that is being confirmed might never be: nobody waits for the next attempt to renew it.
+    // A lease being confirmed is released now, because nothing would wait for the next attempt to renew it.
     if (this.#occupancy?.lease.state === 'confirming')
       void this.#occupancy.lease.release().catch(() => {}); // reported
     else this.#occupancy?.giveUp();
@@ -275,7 +278,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#occupancy.lease.start();
   }
 
-  /** Calls whose wait is over learn that somebody else has the key; the others go on waiting. */
+  /** Refuses calls whose wait is over, because somebody else has the key; the others keep waiting. */
   mustWait(): void {
     this.#answered();
     this.#stopAwaiting();
@@ -298,8 +301,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   /**
-   * Calls whose wait is over are refused, and all calls are if asking again cannot help. The others try again after a
-   * pause, from the same position in the store's queue.
+   * Refuses calls whose wait is over, or all calls if a retry cannot help. The others retry after a pause, from the
+   * same position in the store's queue.
    */
   storeFailed(from: object, { cause, isLasting = false }: Unknown, position?: number): void {
     this.#failure = cause;
@@ -310,7 +313,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#parts.scheduler.schedule(this, this.#parts.clock.now() + this.#retryPause.next());
   }
 
-  /** Refuses the calls that ask for so short a lease. The next one may have it; if there is none, it is released. */
+  /** Refuses the calls that want a lease this short. The next call may get it; without one, it is released. */
   answersTooSlowly(cause: LockStoreError, leaseMs: number): void {
     this.#failure = undefined;
     this.#calls.refuseEach((call) => call.options.leaseMs <= leaseMs, cause);
@@ -329,7 +332,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#request;
   }
 
-  /** @returns false if the queue has left it behind already */
+  /** @returns false if the queue has already abandoned it */
   #detach(from: object): boolean {
     if (from === this.#request) this.#request = undefined;
     else if (from === this.#occupancy?.lease) this.#occupancy = undefined;
@@ -342,7 +345,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     for (const stop of this.#onAnswer.splice(0)) stop();
   }
 
-  /** Messages may have been lost, or the server may be another one, or reachable again. */
+  /** Called when messages may have been lost, or the server may have changed or be reachable again. */
   lookAgain(): void {
     this.#request?.lookAgain();
     this.#occupancy?.lookAgain();

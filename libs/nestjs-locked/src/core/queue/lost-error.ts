@@ -7,7 +7,7 @@ const WHY: Record<LockLostReason, string> = {
   deleted: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
   'max-hold': 'the work took longer than maxHoldMs',
   shutdown: 'the application was closed while the work still ran',
-  'transaction-ended': 'the transaction that kept it is over, and its body still runs',
+  'transaction-ended': 'the transaction that kept it has ended, but its body is still running',
   released: 'it was released',
 };
 
@@ -22,7 +22,7 @@ export function lostError(
   return new LockLostError(message, key, reason, options);
 }
 
-/** The error for a hold of which nobody knows at present whether it has ended. */
+/** The error for a hold of which it is unknown whether it has ended. */
 export function suspectError(key: string, options?: ErrorOptions): LockStoreError {
   return new LockStoreError(
     `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensureRemaining(0)' to wait for that`,
@@ -31,7 +31,7 @@ export function suspectError(key: string, options?: ErrorOptions): LockStoreErro
   );
 }
 
-/** The error for a fence that cannot be raised while the key is moving to another server. */
+/** The error for a fencing token that cannot be raised while the key is moving to another server. */
 export function noNumbersError(key: string): LockStoreError {
   const reason = 'Redis has renewed the lease, but could not reserve fencing tokens; try again';
   return new LockStoreError(`Cannot raise the fencing token of lock '${key}': ${reason}`, key);

@@ -9,19 +9,19 @@ import { HandoverBudget } from './handover-budget.js';
 import { Hold, type HoldKeeper } from './hold.js';
 
 /**
- * Who is inside, for the life of one lease: which call has it, which had it before, whether the next one may have it as
- * well, and how long it is kept when nobody here wants it.
+ * Who is inside, for the life of one lease: which call has it, which had it before, whether the next one may have it,
+ * and how long it is kept when nobody here wants it.
  *
- * The lease is one of four things to its occupancy. It is *in use* while a call is inside, *free* when that call has
- * ended and the queue has not decided yet, *idle* when it is kept for a moment in case another call here wants the key,
- * and none of these before it was handed out and after it has ended, which the lease itself knows.
+ * To its occupancy, the lease is *in use* while a call is inside, *free* when that call has ended and the queue has not
+ * decided yet, and *idle* while it is kept in case another call here wants the key. Before it is handed out and after
+ * it has ended, it is none of these, which the lease itself knows.
  */
 export class Occupancy implements HoldKeeper, LeaseOccupancy {
   readonly lease: Lease;
   readonly #parts: EngineParts;
   readonly #user: LeaseUser;
   readonly #handovers: HandoverBudget;
-  /** The call that is inside. */
+  /** The hold of the call inside. */
   #hold: Hold | undefined;
   /** The hold that has just ended, while the queue decides who is next. */
   #before: Hold | undefined;
@@ -39,17 +39,17 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     return this.#hold !== undefined;
   }
 
-  /** Whether the lease is kept for a moment, although no call here wants the key. */
+  /** Whether the lease is kept although no call here wants the key. */
   get isIdle(): boolean {
     return this.lease.isResting;
   }
 
-  /** Whether no call has it any more, and the store need not be asked before the next one gets it. */
+  /** Whether no call has the lease, and the next one may get it without a round trip. */
   get isFree(): boolean {
     return this.lease.state === 'ours' && !this.isOccupied;
   }
 
-  /** Whether a call has it, or the queue is about to give it to the next one. */
+  /** Whether a call has the lease, or the queue is about to give it to the next one. */
   get isTaken(): boolean {
     return this.lease.state === 'ours' && !this.isIdle;
   }
@@ -70,9 +70,9 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   // ---- letting a call in ------------------------------------------------------------------------------------
 
   /**
-   * Whether a call may have this very lease, perhaps after a renewal. If not, the lease is handed over and asked for
-   * again, for one of two reasons: other processes have waited long enough, or one of the calls has a fixed lease.
-   * @param waitsSince when the call came
+   * Whether a call may have this lease, possibly after a renewal. If not, the lease is handed over and requested again,
+   * either because other processes have waited long enough, or because one of the calls has a fixed lease.
+   * @param waitsSince when the call arrived
    */
   mayServe({ renew, leaseMs }: ResolvedLockOptions, waitsSince: number): boolean {
     const before = this.#before;
@@ -84,14 +84,14 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
 
   /**
    * Gives the lease to a call.
-   * @param isOneOfSeveral the call waits for other keys as well: the hold begins later
-   * @returns undefined if the store must confirm the lease first, or if it has just ended: the call goes on waiting
+   * @param isOneOfSeveral whether the call waits for other keys too, so that the hold begins later
+   * @returns undefined if the store must confirm the lease first, or if it has just ended: the call keeps waiting
    */
   handOut(options: ResolvedLockOptions, isOneOfSeveral: boolean): Hold | undefined {
     if (this.#before !== undefined) this.#handovers.spend();
     this.#before = undefined;
     this.#parts.noticeSuspend();
-    if (this.lease.state === 'over') return undefined; // the suspend has ended an idle lease: the key is asked for again
+    if (this.lease.state === 'over') return undefined; // the suspend has ended an idle lease: the key is requested again
     const number = this.lease.take(options);
     if (number === undefined) return undefined;
     const hold = new Hold(this.#parts, this.lease, this, number, options);
@@ -112,15 +112,15 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     this.lease.reschedule();
   }
 
-  /** Whether the hold is inside, and its lease not lost. */
+  /** Whether the hold is inside and its lease not lost. */
   #has(hold: Hold): boolean {
     return this.#hold === hold && this.lease.state === 'ours';
   }
 
   /**
-   * Another call waits here. If no number is reserved for it, or the lease is short because it came by message, the
-   * store is asked now, so that the call need not wait for that when the present hold has ended. While the store fails,
-   * it is asked again after the usual pause, however many calls come.
+   * Called when another call waits here. If no fencing number is reserved for it, or the lease is short because it was
+   * granted by message, renews now, so that the call need not wait for that after the current hold. While the store
+   * fails, the usual pause applies, however many calls come.
    */
   expectCall(): void {
     const options = this.#hold?.options;
@@ -144,16 +144,16 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   lost(reason: LockLostReason): void {
     const hold = this.#hold as Hold;
     const error = hold.lose(reason);
-    // Before its work starts, a call takes the key again, or fails with this error.
+    // A call whose work has not started takes the key again, or fails with this error.
     if (hold.since < Infinity) this.#parts.report({ type: 'lost', key: hold.key, error });
   }
 
-  /** The application closes: the signal of the hold aborts, and the lease is left to run out. */
+  /** At shutdown: aborts the signal of the hold and leaves the lease to expire. */
   abandonHold(): void {
     if (this.isTaken) this.lease.lose('shutdown');
   }
 
-  /** With an unknown commit, lost or not, the key is never free before the lease has run out. */
+  /** After an unknown commit, lost or not, the key is never free before the lease has expired. */
   endHold(hold: Hold): Promise<boolean> {
     this.#parts.scheduler.catchUp();
     if (this.#hold !== hold) return Promise.resolve(false);
@@ -172,8 +172,8 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   // ---- when nobody here wants it ----------------------------------------------------------------------------
 
   /**
-   * Keeps the lease for a moment if the options of the last hold allow that; otherwise releases it. What a call gives
-   * back because it did not get all its keys is not kept: it would only be in the way of others.
+   * Keeps the lease for `lingerMs` if the options of the last hold allow that; otherwise releases it. A lease given
+   * back by a call that did not get all its keys is not kept, because it would only block others.
    */
   rest(): Promise<boolean> {
     const before = this.#before;
@@ -189,18 +189,19 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   }
 
   /**
-   * Hands the lease over to the next in the store's queue, and asks again.
-   * @param since when the call asked that is served next
+   * Hands the lease over to the next in the store's queue, and requests it again.
+   * @param since when the next call made its request
    * @returns whether the lease was ours until now
    */
   requeue(leaseMs: number, since: number): Promise<boolean> {
-    // Nobody would wait for the answer to a release, so nobody waits for this one: the queue asks again behind it.
+    // Calls do not wait for a release during an outage, so this does not either: the queue requests the key again after
+    // it.
     if (this.#parts.outages.causeOfLong(this.lease.key) !== undefined) return this.lease.release();
     const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;
     return this.lease.requeue(leaseMs, waitedMs);
   }
 
-  /** Releases an idle lease: another process wants the key, or the time for which it is kept is over. */
+  /** Releases an idle lease, because another process wants the key or its time is over. */
   giveUp(): void {
     if (this.isIdle) void this.lease.release().catch(() => {}); // already reported
   }
@@ -212,18 +213,21 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     this.giveUp();
   }
 
-  /** While no message arrives, nobody can tell us that another process wants the key. */
+  /** Assumes that another process waits while no messages arrive that could say so. */
   #suspectWaiters(): void {
     if (this.#parts.silences.concern([this.lease.key])) this.#handovers.limit();
   }
 
-  /** The server may be another one, or empty: an idle lease is not worth a renewal, any other is renewed at once. */
+  /**
+   * Called when the server may have changed or be empty: releases an idle lease, which is not worth a renewal; any
+   * other is renewed at once.
+   */
   lookAgain(): void {
     if (this.isIdle) this.giveUp();
     else this.lease.lookAgain();
   }
 
-  /** The machine may have slept: our clock stood still while the lease ran on in the store. */
+  /** Called when the machine may have slept: our clock stopped while the lease kept running in the store. */
   suspect(step: ClockStep): void {
     const { deadline } = this.lease;
     deadline.suspect(step);

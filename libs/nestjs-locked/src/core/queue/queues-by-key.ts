@@ -9,7 +9,7 @@ import { LocalQueue } from './local-queue.js';
 import type { Occupancy } from './occupancy.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
-/** The queues of this process: one for each key that somebody here holds or waits for. */
+/** The queues of this process: one for each key that a call here holds or waits for. */
 export class QueuesByKey {
   readonly #parts: EngineParts;
   readonly #queues = new Map<string, LocalQueue>();
@@ -29,17 +29,17 @@ export class QueuesByKey {
 
   /**
    * Waits for one key.
-   * @param terms `isOneOfSeveral`: the call wants other keys, too, and the hold does not begin before `Hold.begin`
+   * @param terms `isOneOfSeveral`: the call wants other keys too, and the hold does not begin before `Hold.begin`
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
     return inNeutralContext(() => this.#queueOf(key).enter(terms));
   }
 
   /**
-   * Takes several keys with one command, all or none. If one of them is taken, none is touched, not even for a moment.
-   * The holds do not begin before `Hold.begin`.
-   * @param areAnswered what `awaitAnswers` has found
-   * @throws LockNotAcquiredError naming a key that somebody has, or waits for · LockStoreError · LockAbortedError
+   * Takes several keys with one command, all or none. If one of them is taken, the others are not touched, not even
+   * briefly. The holds do not begin before `Hold.begin`.
+   * @param areAnswered the result of `awaitAnswers`
+   * @throws LockNotAcquiredError naming a key that somebody holds or waits for · LockStoreError · LockAbortedError
    */
   takeTogether(
     keys: readonly string[],
@@ -55,10 +55,11 @@ export class QueuesByKey {
   }
 
   /**
-   * Waits until the answers to what is on its way for these keys have come. Only they tell whether the keys are free.
-   * @param isLastTry otherwise only for what nobody waits for any more: who waits for the rest is before this call
-   * @param until when they must have come, on the monotonic clock
-   * @returns whether they have: if more is on its way by then, that says nothing against the store
+   * Waits for the answers to commands in flight for these keys, which decide whether the keys are free.
+   * @param isLastTry otherwise, waits only for commands whose calls have left, because the calls of the others come
+   * before this one
+   * @param until when the answers must have come, on the monotonic clock
+   * @returns whether they have; newer commands in flight then do not mean that the store is silent
    * @throws LockAbortedError if the signal aborts meanwhile
    */
   async awaitAnswers(
@@ -73,7 +74,7 @@ export class QueuesByKey {
         const queue = this.#queues.get(key);
         return queue?.isUndecided === true && (isLastTry || queue.isEmpty) ? queue : [];
       });
-    // Something else may be on its way for one key when the answer for another one has come.
+    // Another command for one key may be in flight when the answer for another key has come.
     for (let asking = queuesToAwait(); asking.length > 0; asking = queuesToAwait()) {
       const answers = Promise.all(asking.map((queue) => queue.whenAnswered()));
       const areAnswered = (await awaitAnswer(answers, clock, until, signal)) !== undefined;
@@ -86,17 +87,17 @@ export class QueuesByKey {
   async #takeTogether(keys: readonly string[], terms: Omit<CallTerms, 'key'>): Promise<Hold[]> {
     const together = new AcquireTogether();
     const holds = keys.map((key) => {
-      // An idle lease would stand in the way of the new one. Its release is sent, and so carried out, before that.
+      // An idle lease would block the new one. Its release is sent, and so executed, first.
       this.#queues.get(key)?.occupancy?.giveUp();
       return this.#queueOf(key).enter(terms, together);
     });
-    // Handles every rejection from the start: a call may be refused before the joint command is answered.
+    // Handles every rejection from the start, because a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);
     void together.send(this.#parts.store);
     return allOrNone(await outcomes, () => together.taken);
   }
 
-  /** A key counts as taken only if somebody has it, and not because the store does not answer. */
+  /** A key counts as taken only if somebody has it, not if the store fails to answer. */
   #assertFreeHere(key: string, limits: CallLimits, areAnswered: boolean): void {
     const queue = this.#queues.get(key);
     const failure = queue?.failure;
@@ -113,8 +114,8 @@ export class QueuesByKey {
   }
 
   /**
-   * Messages may have been lost, or the server may be another one.
-   * @param node of the store: only its keys are concerned. @default all keys
+   * Called when messages may have been lost, or the server may have changed.
+   * @param node the node of the store whose keys are affected. @default all keys
    */
   lookAgain(node?: string): void {
     const { store } = this.#parts;
@@ -123,7 +124,7 @@ export class QueuesByKey {
     this.#parts.scheduler.catchUp();
   }
 
-  /** The calls that wait are rejected, and unused leases are released. */
+  /** Rejects the waiting calls and releases unused leases. */
   close(): void {
     this.#isClosed = true;
     for (const queue of [...this.#queues.values()]) queue.close();
@@ -144,8 +145,8 @@ export class QueuesByKey {
 }
 
 /**
- * @param taken the key that somebody has, if that is known
- * @throws the most telling reason why one was refused; the other holds are released then, and nobody waits for that
+ * @param taken the key that somebody holds, if known
+ * @throws the most telling reason of a refusal; the other holds are then released without waiting
  */
 function allOrNone(
   outcomes: PromiseSettledResult<Hold>[],

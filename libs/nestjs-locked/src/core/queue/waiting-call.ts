@@ -7,38 +7,38 @@ import { AwakeLimit, stoodStillMs, wasBlocked } from '../time/after-silence.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
 
-/** How much longer than its `waitMs` a call may take while an answer is on its way, however many keys it wants. */
+/** How much longer than its `waitMs` a call may take while an answer is in flight, however many keys it wants. */
 export const ANSWER_GRACE_MS = 1_000;
 
-/** The queue in which the call stands. */
+/** The queue of the call. */
 export interface CallUser {
-  /** The wait is over. */
+  /** The wait of the call is over. */
   timedOut(call: WaitingCall): void;
   /** The call's own signal aborted. */
   aborted(call: WaitingCall): void;
 }
 
-/** How long a call may take for all the keys that it wants; what is left of it may be less. Monotonic clock. */
+/** How long a call may take for all its keys together, on the monotonic clock. */
 export interface CallLimits {
-  /** When the call came. */
+  /** When the call arrived. */
   readonly since: number;
-  /** How long it waits for its keys. */
+  /** How long it waits for all its keys. */
   readonly waitMs: number;
-  /** When the answers must have come at the latest. */
+  /** When all answers must have come. */
   readonly answerBy: number;
 }
 
-/** What one call asks of one key. */
+/** The terms on which one call waits for one key. */
 export interface CallTerms {
   readonly key: string;
-  /** Their signal has not aborted yet, and their `waitMs` is what is left for this key. */
+  /** The signal has not aborted yet, and `waitMs` is the rest for this key. */
   readonly options: ResolvedLockOptions;
-  /** The call wants other keys as well: its hold begins when the call has all of them. */
+  /** Whether the call wants other keys too: its hold begins when it has all of them. */
   readonly isOneOfSeveral: boolean;
   readonly limits: CallLimits;
 }
 
-/** One call that waits for its hold. */
+/** One call waiting for its hold. */
 export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   list: object | undefined;
   before: WaitingCall | undefined;
@@ -47,14 +47,14 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   readonly promise: Promise<Hold>;
   readonly options: ResolvedLockOptions;
   readonly isOneOfSeveral: boolean;
-  /** When it came to this key, on the monotonic clock. */
+  /** When it began waiting for this key, on the monotonic clock. */
   readonly since: number;
   /**
-   * The wait is over, but a command is on its way whose answer decides: held after all, busy, or unknown. True from
-   * the start for a single try.
+   * Whether the wait is over and a command in flight decides: held after all, busy, or unknown. True from the start for
+   * a single try.
    */
   atEnd = false;
-  /** When the wait is over. In the grace at its end, when to look at that again. */
+  /** When the wait is over; during the grace, when to check it next. */
   dueAt: number;
   #grace: AwakeLimit | undefined;
   readonly #key: string;
@@ -83,8 +83,8 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   }
 
   /**
-   * The wait is over at `now`; the answer on its way may still come. If our own event loop was blocked when the wait
-   * ended, the whole grace begins now, because the command may be sent only now.
+   * Called when the wait is over at `now` but an answer in flight may still come. If our event loop was blocked when
+   * the wait ended, the whole grace begins now, because the command may be sent only now.
    */
   startGrace(now: number): void {
     this.atEnd = true;
@@ -94,7 +94,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.dueAt = this.#grace.lookAt(now);
   }
 
-  /** @returns whether the grace goes on; the time in which our own event loop was blocked does not count */
+  /** @returns whether the grace continues; time in which our event loop was blocked does not count */
   graceGoesOn(now: number): boolean {
     const grace = this.#grace as AwakeLimit;
     const stoodStill = stoodStillMs(this.dueAt, now);
@@ -112,7 +112,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     this.#resolve(hold);
   }
 
-  /** Somebody else has the key; or nobody knows, because the store has failed. */
+  /** Rejects the call: somebody else has the key, or that is unknown because the store has failed. */
   refuse(now: number, failure: LockStoreError | undefined): void {
     if (failure === undefined) return this.reject(notAcquired(this.#key, this.#limits, now));
     const waitedMs = waitedFor(this.#limits, now);
@@ -131,12 +131,12 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   }
 }
 
-/** How long the call has waited for all its keys so far. */
+/** How long the call has waited so far for all its keys. */
 export function waitedFor({ since }: CallLimits, now: number): number {
   return Math.round(now - since);
 }
 
-/** The error for a call whose wait has ended because somebody else has one of its keys. */
+/** The error for a call whose wait has ended while somebody else has one of its keys. */
 export function notAcquired(
   key: string,
   limits: CallLimits,
@@ -147,7 +147,7 @@ export function notAcquired(
   return new LockNotAcquiredError(message, key, waitedFor(limits, now));
 }
 
-/** The error for a call whose own signal has aborted. */
+/** The error for a call whose signal has aborted. */
 export function abortedError(key: string, signal: AbortSignal | undefined): LockAbortedError {
   const cause: unknown = signal?.reason;
   return new LockAbortedError(`Waiting for lock '${key}' was aborted`, key, { cause });

@@ -4,13 +4,13 @@ import { LinkedList } from '../runtime/linked-list.js';
 import type { Hold } from './hold.js';
 import type { WaitingCall } from './waiting-call.js';
 
-/** The calls of one queue, in order of arrival, each with its timer. A call leaves once it has its answer. */
+/** The calls of one queue, in order of arrival, each with its timer. A call leaves when it has its answer. */
 export class WaitingCalls {
   readonly #parts: EngineParts;
   readonly #calls = new LinkedList<WaitingCall>();
-  /** How many of them are at the end of their wait. */
+  /** The number of calls at the end of their wait. */
   #atEnd = 0;
-  /** The calls whose wait is over, unless something that has arrived, but was not read yet, serves them. */
+  /** The calls whose wait is over, unless data that has arrived unread serves them. */
   readonly #overdue: WaitingCall[] = [];
 
   constructor(parts: EngineParts) {
@@ -31,7 +31,7 @@ export class WaitingCalls {
     this.lookLater(call);
   }
 
-  /** Its wait is over; the answer on its way may still come. */
+  /** Called when the wait of the call is over; the answer in flight may still come. */
   startGrace(call: WaitingCall, now: number): void {
     call.startGrace(now);
     this.#atEnd++;
@@ -42,7 +42,7 @@ export class WaitingCalls {
     this.#parts.scheduler.schedule(call, call.dueAt);
   }
 
-  /** @param isOver told of a call that still waits when everything that has arrived has been read */
+  /** @param isOver called with a call that is still waiting after all data that has arrived was read */
   overdue(call: WaitingCall, isOver: (call: WaitingCall) => void): void {
     this.#overdue.push(call);
     if (this.#overdue.length > 1) return;
@@ -66,15 +66,15 @@ export class WaitingCalls {
     for (const call of [...this.#calls]) this.reject(call, error());
   }
 
-  /** @param failure why it is not known who has the key, if that is so */
+  /** @param failure why it is unknown who has the key, if so */
   refuse(call: WaitingCall, failure: LockStoreError | undefined): void {
     this.#remove(call);
     call.refuse(this.#parts.clock.now(), failure);
   }
 
-  /** Somebody has the key: that is the answer that they waited for. */
+  /** Refuses the calls at the end of their wait, because somebody has the key. */
   refuseAllAtEnd(): void {
-    if (this.#atEnd === 0) return; // nearly always, and the queue may be long
+    if (this.#atEnd === 0) return; // the usual case, and the queue may be long
     this.refuseEach((call) => call.atEnd, undefined);
   }
 
