@@ -14,24 +14,23 @@ import type { CleanUpsOfKey, PendingCleanUp } from './pending-clean-up.js';
 import { RetryPause } from './retry-pause.js';
 
 /**
- * Of the keys that the store refuses, however many there are, one is tried again in this time. As soon as one is
+ * The interval at which one of the keys that the store refuses is tried again, however many there are. When one is
  * allowed again, all are tried.
  */
 const REFUSED_EVERY_MS = 50;
 
-/** But a key that somebody wants is tried again after this time. */
+/** The longest pause of a refused key that somebody wants. */
 const WANTED_AFTER_MS = 1_000;
 
 /**
- * Takes back what a command may have left in the store when nobody waits for its result any more. Its own commands
- * check the owner and are harmless to repeat, so each is repeated until it is answered, or until nothing can be left
- * any more: a lease ends on its own, a position in the queue does not. A key that is to stay taken for longer than that
- * is kept as soon as the store answers, if it is free then.
+ * Takes back what a command may have left in the store when its result is no longer awaited. The commands of the
+ * clean-up check the owner and are safe to repeat, so each is repeated until it is answered, or until nothing can be
+ * left: a lease expires, a position in the queue does not. A key that is to stay taken for longer than its lease is
+ * kept as soon as the store answers, if it is free then.
  *
- * No key waits for another one. What comes up in one turn of the event loop is sent together, and each part of it is
- * answered on its own. What has failed is tried again after a pause that belongs to its key. Nothing is tried again
- * while the node of the store that has the key is away. What the store refuses, for want of a right, may be refused for
- * hours: however many keys there are, only a few of them are tried in a second.
+ * No key waits for another. Commands of one turn of the event loop are sent together and answered separately. A failed
+ * one is retried after a pause of its key, but not while the node of the store with the key is away. The store may
+ * refuse commands for hours because a right is missing: however many keys there are, only a few are tried per second.
  */
 export class CleanUp {
   readonly #store: LockStore;
@@ -39,11 +38,11 @@ export class CleanUp {
   readonly #scheduler: Scheduler;
   readonly #outages: Outages;
   readonly #byKey = new Map<string, CleanUpsOfKey>();
-  /** Those of which the store has refused something when it was last tried. */
+  /** The keys of which the store refused a command at the last try. */
   readonly #refused = new Set<CleanUpsOfKey>();
-  /** When the last of them is to be tried. */
+  /** When the last of them is due. */
   #lastTryAt = -Infinity;
-  /** What is sent at the end of this turn of the event loop. */
+  /** The commands to send at the end of this turn of the event loop. */
   #collected: PendingCleanUp[] = [];
   readonly #onTheirWay = new Set<Promise<unknown>>();
   #closed = false;
@@ -55,14 +54,14 @@ export class CleanUp {
     this.#outages = outages;
   }
 
-  /** Removes the tokens from the queue; hands the lease on if one of them has got it meanwhile. */
+  /** Removes the tokens from the queue; hands the lease on if one of them has been granted it. */
   leave(key: string, tokens: readonly [string, string?], until: number, done: () => void): void {
     const ofKey = this.#add({ key, tokens }, until, done);
     if (ofKey.scheduled === undefined) this.#collect(ofKey);
     else this.#hasten(ofKey);
   }
 
-  /** Releases, and returns the first answer. If that is `unknown`, the release is repeated after it. */
+  /** Releases, and returns the first answer; after `unknown`, the release is repeated in the background. */
   release(command: ReleaseCommand, until: number, done: () => void): Promise<ReleaseReply> {
     const keptUntil = this.#clock.now() + (command.keepMs ?? 0);
     return this.#whenAnswered(this.#store.release(command), (first) => {
@@ -79,10 +78,7 @@ export class CleanUp {
     });
   }
 
-  /**
-   * The store has given the key to a token of which nobody here makes use: it goes back at once, and does not wait for
-   * the pause after a failure.
-   */
+  /** Returns a key that was granted to an unused token: at once, without waiting for the pause after a failure. */
   returnAtOnce(key: string, token: string, until: number, done: () => void): void {
     const ofKey = this.#byKey.get(key);
     const isPending = [...(ofKey?.pending ?? [])].some(({ command }) =>
@@ -92,10 +88,10 @@ export class CleanUp {
   }
 
   /**
-   * Why something that was left for this key could not be taken back so far, if there is such a thing. A request for
-   * the key might find it in the way: a token of our own that no request or lease uses any more.
+   * Why remains of this key could not be taken back so far, if there are any. They could block a request for the key: a
+   * token of ours that no request or lease uses any more.
    *
-   * What was not tried before does not count: it is sent now, and the store carries commands out in order.
+   * Commands not tried yet do not count: they are sent now, and the store executes commands in order.
    */
   stuckBy(key: string): LockStoreError | undefined {
     const ofKey = this.#byKey.get(key);
@@ -114,12 +110,12 @@ export class CleanUp {
     else ofKey.waiting.push(callback);
   }
 
-  /** The store, or a node of it, may answer again. */
+  /** Called when the store, or a node of it, may answer again. */
   lookAgain(): void {
     this.#tryAll(this.#byKey.values());
   }
 
-  /** Waits for what is on its way, tries once more what was not answered, and stops repeating. */
+  /** Waits for commands in flight, retries unanswered ones once, and stops repeating. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const ofKey of this.#byKey.values()) this.#collect(ofKey);
@@ -191,7 +187,7 @@ export class CleanUp {
     }
   }
 
-  /** Sends all that is pending for the key, unless it is on its way. */
+  /** Sends everything pending for the key that is not in flight. */
   #collect(ofKey: CleanUpsOfKey, isProbe = false): void {
     this.#scheduler.cancel(ofKey);
     ofKey.triedAt = this.#clock.now();
@@ -219,7 +215,7 @@ export class CleanUp {
     });
   }
 
-  /** Closing waits for the answer and what is done about it. */
+  /** Registers the reply and its handling, for which closing waits. */
   #whenAnswered<Reply, Result>(
     reply: Promise<Reply>,
     act: (reply: Reply) => Result,
@@ -249,7 +245,7 @@ export class CleanUp {
     this.#pause(ofKey);
   }
 
-  /** @returns whether the store refuses anything that is pending for the key: not all of it needs the same rights */
+  /** @returns whether the store refuses any pending command of the key; not all of them need the same rights */
   #noteRefusal(ofKey: CleanUpsOfKey): boolean {
     const isRefused = [...ofKey.pending].some(({ failure }) => failure?.isRefused === true);
     if (isRefused) this.#refused.add(ofKey);
@@ -266,7 +262,7 @@ export class CleanUp {
     this.#schedule(ofKey);
   }
 
-  /** Refused keys are tried one after the other. One that was tried early has left a gap. */
+  /** Refused keys are tried one after the other. A key tried early leaves a gap. */
   #nextTryAt(now: number): number {
     const longestMs = this.#refused.size * REFUSED_EVERY_MS;
     if (this.#lastTryAt < now || this.#lastTryAt > now + longestMs) this.#lastTryAt = now;
@@ -274,20 +270,20 @@ export class CleanUp {
     return this.#lastTryAt;
   }
 
-  /** What ends on its own during the pause is settled then. */
+  /** Schedules the retry, or the moment at which a pending clean-up expires, if that is earlier. */
   #schedule(ofKey: CleanUpsOfKey): void {
     const ends = [...ofKey.pending].map(({ until }) => until);
     this.#scheduler.schedule(ofKey, Math.min(ofKey.pausedUntil, ...ends));
   }
 
-  /** Somebody wants the key. If it pauses because it was refused, the pause need not be longer than any other. */
+  /** Shortens the pause of a refused key that somebody wants. */
   #hasten(ofKey: CleanUpsOfKey): void {
     if (ofKey.scheduled === undefined || !this.#refused.has(ofKey)) return;
     ofKey.pausedUntil = Math.min(ofKey.pausedUntil, ofKey.triedAt + WANTED_AFTER_MS);
     this.#schedule(ofKey);
   }
 
-  /** What has ended on its own is forgotten, and the rest is tried again. */
+  /** Forgets expired clean-ups and retries the rest. */
   #pauseIsOver(ofKey: CleanUpsOfKey, now: number): void {
     for (const cleanUp of [...ofKey.pending])
       if (cleanUp.until <= now) this.#settle(ofKey, cleanUp);

@@ -1,29 +1,29 @@
 /**
- * The arithmetic of leases, in milliseconds. Sources: a lease shorter by a margin for clock drift is the validity
+ * The arithmetic of leases, in milliseconds. Sources: subtracting a margin for clock drift from a lease is the validity
  * time of the Redlock algorithm; renewing at a third leaves two more tries.
  */
 
-/** How much earlier than the store we take a lease of this length to have ended, because clocks drift. */
+/** How much earlier than in the store a lease of this length ends for us, because clocks drift. */
 export function driftMarginMs(leaseMs: number): number {
   return Math.max(5, leaseMs / 100);
 }
 
-/** The short lease of a waiter that is handed the key and may be gone: long enough to use or confirm it. */
+/** The short lease of a waiter that is handed the key but may be gone: long enough to use or confirm it. */
 export function acceptanceLeaseMs(leaseMs: number): number {
   return Math.min(leaseMs, Math.max(1_000, Math.floor(leaseMs / 10)));
 }
 
-/** How long a waiter relies on messages before it looks for itself. */
+/** How long a waiter relies on messages before it re-checks. */
 export function safetyIntervalMs(leaseMs: number): number {
   return Math.min(Math.ceil(leaseMs / 3), 5_000);
 }
 
-/** How soon a renewal that has failed is tried again at the latest, in milliseconds. */
+/** The longest pause before a failed renewal is retried, in milliseconds. */
 const RETRY_MS = 100;
 
 /**
- * When to try a renewal again that has failed at `now`: after 50 to 100 ms, rounded so that leases whose renewals
- * failed one after the other share a script the next time. A script for each of ten thousand would take too long.
+ * When to retry a renewal that failed at `now`: after 50 to 100 ms, rounded so that leases whose renewals failed one
+ * after the other share the next script. One script for each of ten thousand leases would take too long.
  */
 export function renewalRetryAt(now: number): number {
   const grid = RETRY_MS / 2;

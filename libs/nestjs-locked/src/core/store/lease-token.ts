@@ -4,28 +4,28 @@ import { randomBytes } from 'node:crypto';
 export const PROCESS_ID_DIGITS = 32;
 
 /**
- * The token of one tenure: the id of the process that asks, then a colon and a count. The count begins with a zero if
- * no message reached the process when it introduced the token, so that it looks for itself whether it is its turn. In
- * Redis, the key of a lock that is ours has no other value, so the format also tells our holders from foreign ones.
+ * The token of one tenure: the id of the requesting process, a colon and a count. The count begins with a zero if no
+ * messages reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have
+ * no other value, so the format also distinguishes our holders from foreign ones.
  */
 const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+$`);
 
-/** @returns an id that no other process has, nor another lock service of this one */
+/** @returns an id unique among all processes and their lock services */
 export function newProcessId(): string {
   return randomBytes(PROCESS_ID_DIGITS / 2).toString('hex');
 }
 
-/** @param looksItself no message reaches the process now */
+/** @param looksItself whether no messages reach the process now */
 export function leaseToken(processId: string, count: number, looksItself = false): string {
   return `${processId}:${looksItself ? '0' : ''}${count}`;
 }
 
-/** Whether this process has made the token, or may have. */
+/** Whether this process has, or may have, made the token. */
 export function isTokenOf(processId: string, token: string): boolean {
   return token.startsWith(`${processId}:`);
 }
 
-/** @returns the process that made the token; undefined if the text is not a token of ours */
+/** @returns the process that made the token; undefined if the string is not a token of ours */
 export function processIdOf(token: string): string | undefined {
   return LEASE_TOKEN.exec(token)?.[1];
 }

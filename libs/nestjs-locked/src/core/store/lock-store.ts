@@ -1,17 +1,15 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { LockInspector } from './lock-inspector.js';
 
-/** The store did not answer in time, or refused: what is true there is not known. */
+/** The store did not answer in time, or refused: its state is unknown. */
 export interface Unknown {
   readonly kind: 'unknown';
   readonly cause: LockStoreError;
-  /** Asking again will not help: the store is there, but the key is not what it should be. */
+  /** A retry will not help: the store is there, but the key does not have the expected form. */
   readonly isLasting?: boolean;
-  /** The store is there, but refuses it as long as somebody does not give it back to us: a right, for example. */
+  /** The store is there, but refuses until somebody restores something, such as a right. */
   readonly isRefused?: boolean;
-  /**
-   * The command was not carried out, and will not be: it has left nothing to take back. @default false: nobody knows
-   */
+  /** The command was not and will not be executed: it has left nothing to take back. @default false: unknown */
   readonly neverRan?: boolean;
 }
 
@@ -27,65 +25,65 @@ export interface Granted {
   readonly waiters: number;
 }
 
-/** `token` stands in the queue. */
+/** `token` is in the queue. */
 export interface Queued {
   readonly kind: 'queued';
   readonly token: string;
-  /** Its position in the queue. A re-check, which brings a new token, names it again. */
+  /** Its position in the queue. A re-check, which introduces a new token, repeats it. */
   readonly position: number;
-  /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
+  /** How long the current lease lasts if nobody renews it; Infinity if it never expires. */
   readonly remainingMs: number;
-  /** The holder is a client of another kind: it will not tell when it leaves. */
+  /** The holder is another kind of client, which does not announce its release. */
   readonly foreign: boolean;
 }
 
-/** Held, or others were first; the token was not queued. */
+/** The key is held, or others wait for it; the token was not queued. */
 export interface Busy {
   readonly kind: 'busy';
-  /** How long the present lease lasts if nobody renews it; Infinity if it has no end. */
+  /** How long the current lease lasts if nobody renews it; Infinity if it never expires. */
   readonly remainingMs: number;
-  /** The holder is a client of another kind: it will not tell when it leaves. */
+  /** The holder is another kind of client, which does not announce its release. */
   readonly foreign?: boolean;
-  /** Of several keys asked for together: this one was free and not waited for, but not taken because of the others. */
+  /** Of several keys requested together: this one was free, but was not taken because of the others. */
   readonly wasFree?: boolean;
 }
 
-/** Asks for the lease of a key. */
+/** Requests the lease of a key. */
 export interface AcquireCommand {
   readonly key: string;
-  /** A new token: it is introduced by this command. */
+  /** A new token, introduced by this command. */
   readonly token: string;
-  /** How long the lease is to last, in milliseconds. */
+  /** How long the lease should last, in milliseconds. */
   readonly leaseMs: number;
-  /** True: one try, the queue is neither joined nor overtaken. */
+  /** Whether to try only once, without joining or overtaking the queue. */
   readonly nowait: boolean;
-  /** A position in the queue kept from an earlier attempt. */
+  /** The position in the queue from an earlier attempt. */
   readonly position?: number;
 }
-/** What became of a request for a lease. */
+/** The reply to a request for a lease. */
 export type AcquireReply = Granted | Queued | Busy | Unknown;
 
-/** Looks again whether it is a waiter's turn, with a new token in the old one's position. */
+/** Checks whether it is a waiter's turn, with a new token in the old one's position. */
 export interface RecheckCommand {
   readonly key: string;
-  /** The token that waits now. */
+  /** The waiting token. */
   readonly token: string;
   /** The token that takes its position. */
   readonly newToken: string;
-  /** How long the lease is to last, in milliseconds. */
+  /** How long the lease should last, in milliseconds. */
   readonly leaseMs: number;
   /** The waiter's position in the queue. */
   readonly position: number;
 }
-/** What became of a waiter. */
+/** The reply to a re-check. */
 export type RecheckReply = Granted | Queued | Unknown;
 
-/** Makes a lease last longer. */
+/** Prolongs a lease. */
 export interface RenewCommand {
   readonly key: string;
   /** The token that has the lease. */
   readonly token: string;
-  /** How long the lease is to last from now on, in milliseconds. */
+  /** How long the lease should last from now on, in milliseconds. */
   readonly leaseMs: number;
   /** Highest fencing token used so far. */
   readonly used: number;
@@ -95,54 +93,54 @@ export interface RenewCommand {
 /** The lease lasts longer. */
 export interface Renewed {
   readonly kind: 'renewed';
-  /** Highest fencing token that may be used before the next renewal; 0 if none were asked for. */
+  /** Highest fencing token that may be used before the next renewal; 0 if none were requested. */
   readonly blockEnd: number;
   readonly waiters: number;
 }
-/** The store answered: not yours. */
+/** The store answered that the lease is not ours. */
 export interface Lost {
   readonly kind: 'lost';
 }
-/** What became of a renewal. */
+/** The reply to a renewal. */
 export type RenewReply = Renewed | Lost | Unknown;
 
-/** Gives a lease up. */
+/** Releases a lease. */
 export interface ReleaseCommand {
   readonly key: string;
   /** The token that has the lease. */
   readonly token: string;
-  /** Highest fencing token used; 0 = not known, the stored bound stays. */
+  /** Highest fencing token used; 0 = unknown, the stored bound stays. */
   readonly used: number;
   /**
-   * How long the key stays taken although nobody holds it, counted from the call, however long the command waits until
-   * it is sent. @default 0: the next waiter gets it
+   * How long the key stays taken without a holder, counted from the call even if the command is sent later. @default 0:
+   * the next waiter gets it
    */
   readonly keepMs?: number;
 }
-/** What became of a release. */
+/** The reply to a release. */
 export type ReleaseReply = { readonly kind: 'released' } | Lost | Unknown;
 
-/** Gives a lease up and asks for it again, in one step. */
+/** Releases a lease and requests it again, in one step. */
 export interface RequeueCommand extends Omit<ReleaseCommand, 'keepMs'> {
-  /** Joins the queue, or gets the lease again at once if nobody waits before it. */
+  /** Joins the queue, or gets the lease again at once if nobody is ahead. */
   readonly newToken: string;
   /**
-   * For how long the call has waited for which it asks, in milliseconds: its position is before those who came later.
+   * How long the requesting call has waited, in milliseconds: its position is ahead of later arrivals.
    * @default 0: the end of the queue
    */
   readonly waitedMs?: number;
-  /** How long the new lease is to last, in milliseconds. */
+  /** How long the new lease should last, in milliseconds. */
   readonly leaseMs: number;
 }
-/** What became of both steps. */
+/** The reply to both steps. */
 export type RequeueReply =
   | ((Granted | Queued) & {
-      /** The old token no longer had the lock. */
+      /** Whether the old token no longer had the lock. */
       readonly wasLost?: boolean;
     })
   | (Unknown & {
       /**
-       * The first step was carried out, and whether the old token had the lock until then; only the second one is
+       * Set if the first step was executed, to whether the old token had the lock until then; only the second step is
        * unknown. @default both steps are unknown
        */
       readonly wasReleased?: boolean;
@@ -151,33 +149,33 @@ export type RequeueReply =
 /** Ends a wait with a last try: takes the lease if it is ours or free, and leaves the queue if not. */
 export interface LeaveCommand {
   readonly key: string;
-  /** The waiting token and, while a re-check is in flight, the one that replaces it. */
+  /** The waiting token and, while a re-check is in flight, its replacement. */
   readonly tokens: readonly [string, string?];
-  /** How long a lease that is taken is to last, in milliseconds. */
+  /** How long a lease taken by the last try should last, in milliseconds. */
   readonly leaseMs: number;
 }
-/** What became of the waiter: it is gone, unless the last try gave it the lease. */
+/** The reply to leaving: the waiter is gone, unless the last try got the lease. */
 export type LeaveReply = Granted | { readonly kind: 'left' } | Unknown;
 
 /**
- * Takes back a position in the queue, or a lease if one of the tokens has got it meanwhile; the next waiter gets that.
+ * Takes back a position in the queue, or the lease if one of the tokens was granted it; the next waiter gets the lease.
  */
 export interface TakeBackCommand {
   readonly key: string;
-  /** Up to two tokens of this process, of which nobody makes use any more. */
+  /** Up to two tokens of this process that are no longer used. */
   readonly tokens: readonly [string, string?];
-  /** Highest fencing token used. @default 0: not known, the stored bound stays */
+  /** Highest fencing token used. @default 0: unknown, the stored bound stays */
   readonly used?: number;
   /**
-   * As with a release; the key is kept also if it is free because the lease has ended meanwhile.
+   * As with a release, but the key is also kept if its lease has expired and it is free.
    * @default 0: the next waiter gets it
    */
   readonly keepMs?: number;
 }
-/** Nothing of it is left in the store, or nobody knows. */
+/** Nothing of it is left in the store, or that is unknown. */
 export type TakeBackReply = { readonly kind: 'left' } | Unknown;
 
-/** What reaches a process without its asking. Every message is a hint: it may be lost, late, or doubled. */
+/** A message from the store. Every message is a hint: it may be lost, late, or doubled. */
 export type InboxMessage =
   | {
       readonly kind: 'grant';
@@ -186,43 +184,43 @@ export type InboxMessage =
       readonly fence: number;
       readonly blockEnd: number;
       readonly waiters: number;
-      /** The short lease within which the grant must be used or confirmed, as the granter set it. */
+      /** The short lease set by the granter, within which the grant must be used or confirmed. */
       readonly acceptMs: number;
     }
-  /** Another process asks for the key that `token` holds. */
+  /** Another process wants the key that `token` holds. */
   | { readonly kind: 'wanted'; readonly key: string; readonly token: string }
   /** `token` is the next in the queue; the lease ahead of it lasts `ms` at most unless it is confirmed. */
   | { readonly kind: 'head'; readonly key: string; readonly token: string; readonly ms: number }
-  /** An operator has taken the key from `token`; the next waiter enters in a second. */
+  /** An operator has taken the key from `token`; the next waiter gets it in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
 /**
- * What a store tells the engine that uses it. `node` names the server that it concerns, for a store on several servers
- * that fail on their own; each has keys of its own (`LockStore.nodeOf`). Only `storeLost` and `storeBack` may give
- * another name of an outage (`LockStore.outagesOf`).
+ * Receives the events of a store. `node` names the server affected in a store on several servers that fail
+ * independently, each with its own keys (`LockStore.nodeOf`). Only `storeLost` and `storeBack` may name another outage
+ * (`LockStore.outagesOf`).
  */
 export interface StoreListener {
   /** A message in the inbox of this process. */
   message(message: InboxMessage): void;
-  /** The inbox was subscribed (again), or the command connection is ready (again): messages may have been lost. */
+  /** The inbox was (re)subscribed, or the command connection is ready (again): messages may have been lost. */
   reconnected(node?: string): void;
   /** The inbox is down: no message will arrive until `inboxBack`. */
   inboxLost(node?: string, cause?: LockStoreError): void;
-  /** It could not be restored at once, although the store can be reached. */
+  /** The inbox could not be restored at once, although the store can be reached. */
   inboxFails?(cause: LockStoreError, node?: string): void;
-  /** Messages arrive again, or none are expected from there any more. @default `reconnected` means it */
+  /** Messages arrive again, or are no longer expected from there. @default `reconnected` means it */
   inboxBack?(node?: string): void;
-  /** The store refuses something that we need, and did not when it was opened. */
+  /** The store refuses something that the locks need and that it allowed when it was opened. */
   rightsLost?(cause: LockStoreError, node?: string): void;
-  /** It refuses nothing any more, or nothing is needed from there. */
+  /** The store refuses nothing any more, or is no longer needed there. */
   rightsBack?(node?: string): void;
-  /** A connection that had been idle was dead, and was made anew in time. No call failed because of that. */
+  /** An idle connection was found dead and replaced in time. No call failed because of it. */
   connectionReplaced?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */
   storeLost(cause: LockStoreError, node?: string): void;
-  /** It answers again, or its keys are elsewhere now. */
+  /** The store answers again, or its keys have moved elsewhere. */
   storeBack(node?: string): void;
-  /** The store is set to drop keys when its memory is full: leases as well as others. */
+  /** The store is configured to evict keys, including leases, when its memory is full. */
   mayEvict(policy: string): void;
 }
 
@@ -231,54 +229,56 @@ export interface StoreListener {
  * limit. Commands for one key run in the order of the calls. Repeating a command with the same tokens is harmless.
  */
 export interface LockStore {
-  /** Unique for this process and store, 32 hex digits: the part of a token before the colon, and its inbox. */
+  /**
+   * Unique for this process and store, 32 hex digits: the part of a token before the colon, and the name of the inbox.
+   */
   readonly processId: string;
-  /** Whether messages about this key can arrive now. If not, those who wait for it look more often. */
+  /** Whether messages about this key can arrive now. If not, waiters re-check more often. */
   listensFor(key: string): boolean;
-  /** The node of the store that has this key now. @default the store has one node only, without a name */
+  /** The node of the store that has this key now. @default the store's only node, which has no name */
   nodeOf?(key: string): string;
-  /** The names of all outages that can concern this key. @default that of its node */
+  /** The names of all outages that can affect this key. @default that of its node */
   outagesOf?(key: string): readonly string[];
   /**
-   * True if a grant that came as a message must be confirmed by a renewal before a call gets it: the message does not
-   * say whether the grant is as safe as an answer would be. @default false
+   * Whether a grant by message must be confirmed by a renewal before a call gets it, because the message does not say
+   * whether the grant is as safe as an answer. @default false
    */
   readonly mustConfirmMessages?: boolean;
-  /** For operators: who holds what. It is never needed to hold a lock. */
+  /** Shows operators who holds what; not needed to hold a lock. */
   readonly inspector: LockInspector;
   /** How long a command may take before its reply is `unknown`. */
   readonly commandTimeoutMs: number;
   /**
    * Opens the inbox and proves that messages arrive.
-   * @throws LockConfigError if the store refuses what we need · LockStoreError if it does not answer
+   * @throws LockConfigError if the store refuses what the locks need · LockStoreError if it does not answer
    */
   open(listener: StoreListener): Promise<void>;
-  /** Asks for a lease, and joins the queue if it is not free. */
+  /** Requests a lease, and joins the queue if the key is not free. */
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
-   * Single tries that succeed together or not at all: `granted` for every command, or for none. If it is `busy`, the
-   * holders were asked for the keys, as by a single try, and nothing else has changed. A store of several nodes may
-   * answer `busy` for some and `unknown` for others.
+   * Single tries that succeed together or not at all: `granted` for every command, or for none. On `busy`, the holders
+   * were asked for the keys, as by a single try, and nothing else has changed. A store with several nodes may answer
+   * `busy` for some keys and `unknown` for others.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
-  /** Looks again whether it is a waiter's turn. */
+  /** Checks whether it is a waiter's turn. */
   recheck(command: RecheckCommand): Promise<RecheckReply>;
-  /** One reply for each command, in the same order. None of them waits for another one that is not known yet. */
+  /** One reply for each command, in the same order; none waits for a pending one. */
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[];
-  /** Gives a lease up; the next waiter gets it. */
+  /** Releases a lease; the next waiter gets it. */
   release(command: ReleaseCommand): Promise<ReleaseReply>;
-  /** Gives a lease up and joins the queue again. */
+  /** Releases a lease and joins the queue again. */
   requeue(command: RequeueCommand): Promise<RequeueReply>;
   /** Ends a wait with a last try. */
   leave(command: LeaveCommand): Promise<LeaveReply>;
   /**
-   * Takes back what attempts may have left. One reply for each command, in the same order. None of them waits for
-   * another one that is not known yet.
+   * Takes back what attempts may have left. One reply for each command, in the same order; none waits for a pending
+   * one.
    */
   takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[];
   /**
    * Stops listening; closes what `open` opened.
-   * @param limitMs how long it may wait for commands that are on their way. @default the time limit of a command
+   * @param limitMs how long it may wait for commands in flight. @default the time limit of a command
    */
   close(limitMs?: number): Promise<void>;
 }

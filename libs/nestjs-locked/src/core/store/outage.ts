@@ -3,14 +3,14 @@ import type { LockEvent, ReportLockEvent } from '../lock-events.js';
 import { afterSilence } from '../time/after-silence.js';
 import type { Clock } from '../time/clock.js';
 
-/** A connection that is made anew within this time was no outage that anybody should look at. */
+/** A connection that is replaced within this time is not reported as an outage. */
 const REPORT_AFTER_MS = 500;
 
-/** What it is that is away, and how that is told. */
+/** What is away, and how it is reported. */
 export interface OutageKind {
   /** `The lock store has been away` */
   readonly statement: string;
-  /** Whether it is reported when it has lasted for a moment. If not, `tell` is called when it is known to be true. */
+  /** Whether it is reported after a moment. If not, `tell` is called when it is certain. */
   readonly reportsItself: boolean;
   lost(cause: LockStoreError): LockEvent;
   back(awayMs: number): LockEvent;
@@ -24,7 +24,7 @@ export const STORE_AWAY: OutageKind = {
   back: (awayMs) => ({ type: 'store-back', awayMs }),
 };
 
-/** It can be reached, but no message arrives. */
+/** The store can be reached, but no messages arrive. */
 export const STORE_SILENT: OutageKind = {
   statement: 'No message has arrived from the lock store',
   reportsItself: false,
@@ -32,7 +32,7 @@ export const STORE_SILENT: OutageKind = {
   back: (awayMs) => ({ type: 'inbox-back', awayMs }),
 };
 
-/** It can be reached, but refuses us something that we need. */
+/** The store can be reached, but refuses something that the locks need. */
 export const STORE_REFUSES: OutageKind = {
   statement: 'The lock store has refused what the locks need',
   reportsItself: false,
@@ -41,8 +41,8 @@ export const STORE_REFUSES: OutageKind = {
 };
 
 /**
- * A time during which a node of the store cannot be reached, as far as is known. It is reported when it begins, once
- * more for each further reason, and when it ends.
+ * A period in which a node of the store is believed unreachable. It is reported when it begins, again for each new
+ * reason, and when it ends.
  */
 export class Outage {
   readonly #clock: Clock;
@@ -50,7 +50,7 @@ export class Outage {
   readonly #report: ReportLockEvent;
   readonly #kind: OutageKind;
   #since = 0;
-  /** The reasons that were reported, without their numbers. Two may alternate for as long as it lasts. */
+  /** The reasons that were reported, without their numbers. Two may alternate during the whole outage. */
   readonly #reported = new Set<string>();
   #cancelReport: () => void = () => {};
   #isLong = false;
@@ -83,9 +83,9 @@ export class Outage {
     );
   }
 
-  /** Why, as far as is known now. */
+  /** The latest known reason. */
   get cause(): LockStoreError {
-    return this.#cause as LockStoreError; // there is an outage only once it has begun
+    return this.#cause as LockStoreError; // set when the outage begins
   }
 
   get isTold(): boolean {
@@ -97,7 +97,7 @@ export class Outage {
     return this.#isLong;
   }
 
-  /** Reports it now, unless that was done. */
+  /** Reports the outage now, unless already done. */
   tell(): void {
     this.#cancelReport();
     const { cause } = this;
@@ -113,15 +113,15 @@ export class Outage {
     this.#report(this.#kind.back(this.#clock.now() - this.#since));
   }
 
-  /** What is not reported yet is not reported any more. */
+  /** Cancels a pending report. */
   close(): void {
     this.#cancelReport();
     this.#cancelLong();
   }
 
   /**
-   * The error for a call that would have to wait for the store: undefined if the store is there, or has been away for
-   * so short a time that it may be back in a moment.
+   * The error for a call that would have to wait for the store; undefined if the outage is so short that it may end in
+   * a moment.
    */
   refusal(key: string): LockStoreError | undefined {
     if (!this.isLong) return undefined;
@@ -129,7 +129,7 @@ export class Outage {
     return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
   }
 
-  /** @throws LockStoreError however short the time is */
+  /** @throws LockStoreError however short the outage is */
   assertGone(): never {
     throw this.#error(`${this.#kind.statement} for`, this.#clock.now() - this.#since);
   }

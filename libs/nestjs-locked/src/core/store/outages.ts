@@ -4,10 +4,10 @@ import type { Clock } from '../time/clock.js';
 import type { LockStore } from './lock-store.js';
 import { Outage, type OutageKind, STORE_AWAY } from './outage.js';
 
-/** The name of the only node of most stores. */
+/** The name of the node in a store with only one. */
 const ONLY_NODE = '';
 
-/** Which nodes of the store are away, as far as is known. A call fails fast only if its own key is concerned. */
+/** The nodes of the store known to be away. A call fails fast only if its own key is affected. */
 export class Outages {
   readonly #store: LockStore;
   readonly #makeOutage: () => Outage;
@@ -33,13 +33,13 @@ export class Outages {
     for (const look of this.#onBegin) look();
   }
 
-  /** Reports it now, unless that was done. */
+  /** Reports the outage of this node now, unless already done. */
   tell(node = ONLY_NODE): void {
     this.#byNode.get(node)?.tell();
   }
 
   /**
-   * Reports now the outages that concern this key, unless that was done.
+   * Reports the outages that affect this key now, unless already done.
    * @returns whether there is one
    */
   tellOf(key: string): boolean {
@@ -48,7 +48,7 @@ export class Outages {
     return outages.length > 0;
   }
 
-  /** Whether an outage was reported that concerns this key. */
+  /** Whether an outage that affects this key was reported. */
   isToldOf(key: string): boolean {
     return this.#allOf(key).some(({ isTold }) => isTold);
   }
@@ -58,7 +58,7 @@ export class Outages {
     this.#byNode.delete(node);
   }
 
-  /** @throws LockStoreError if there is one that was reported */
+  /** @throws LockStoreError if an outage was reported */
   assertNoneTold(): void {
     for (const outage of this.#byNode.values()) if (outage.isTold) outage.assertGone();
   }
@@ -68,7 +68,7 @@ export class Outages {
     return this.#byNode.size > 0 && keys.some((key) => this.#of(key) !== undefined);
   }
 
-  /** Waits for this, which never rejects, but only as long as all of these keys can be reached. */
+  /** Waits for a promise that never rejects, but only while all these keys can be reached. */
   async whileReachable(keys: readonly string[], done: Promise<void>): Promise<void> {
     if (this.concern(keys)) return;
     let look = (): void => {};
@@ -82,39 +82,39 @@ export class Outages {
     this.#onBegin.delete(look);
   }
 
-  /** Why this key cannot be reached, if that is so. */
+  /** Why this key cannot be reached, if so. */
   causeOf(key: string): LockStoreError | undefined {
     return this.#byNode.size === 0 ? undefined : this.#of(key)?.cause;
   }
 
   /**
-   * The error for a call that would have to wait for the store: undefined if the store is there, or has been away for
-   * so short a time that it may be back in a moment.
+   * The error for a call that would have to wait for the store; undefined if the store is there, or has been away so
+   * briefly that it may be back in a moment.
    */
   refusal(key: string): LockStoreError | undefined {
     return this.#byNode.size === 0 ? undefined : this.#of(key)?.refusal(key);
   }
 
-  /** Why this key cannot be reached, if that has lasted so long that calls are refused. */
+  /** Why this key cannot be reached, if it has been away long enough for calls to be refused. */
   causeOfLong(key: string): LockStoreError | undefined {
     return this.#of(key)?.isLong === true ? this.causeOf(key) : undefined;
   }
 
   /**
-   * @param key undefined for a question about all keys
-   * @throws LockStoreError if what is asked about has been away for so long that calls are refused
+   * @param key undefined for all keys
+   * @throws LockStoreError if the key, or any key, has been away long enough for calls to be refused
    */
   assertMayAsk(key?: string): void {
     const concerned = key === undefined ? [...this.#byNode.values()] : [this.#of(key)];
     for (const outage of concerned) if (outage?.isLong === true) outage.assertGone();
   }
 
-  /** @throws LockStoreError if a node of the store is away, however short the time is */
+  /** @throws LockStoreError if a node of the store is away, however briefly */
   assertNone(): void {
     for (const outage of this.#byNode.values()) outage.assertGone();
   }
 
-  /** What is not reported yet is not reported any more. */
+  /** Cancels pending reports. */
   close(): void {
     for (const outage of this.#byNode.values()) outage.close();
   }

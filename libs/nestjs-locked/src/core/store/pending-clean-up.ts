@@ -2,29 +2,29 @@ import type { Scheduled } from '../time/scheduler.js';
 import type { TakeBackCommand, Unknown } from './lock-store.js';
 import type { RetryPause } from './retry-pause.js';
 
-/** What a command may have left in the store, and is still to be taken back. */
+/** Something that a command may have left in the store and that is still to be taken back. */
 export interface PendingCleanUp {
   readonly command: TakeBackCommand;
-  /** When it has ended on its own. */
+  /** When it has expired. */
   readonly until: number;
-  /** Until when the key is to stay taken by nobody. */
+  /** Until when the key is to stay taken without a holder. */
   readonly keptUntil: number;
-  /** Called when it is settled, one way or another. */
+  /** Called when it is settled in any way. */
   readonly done: () => void;
   isOnItsWay: boolean;
-  /** It was sent after the end of the service, so that it is not tried once more. */
+  /** Whether it was sent after the service closed, so that it is not retried. */
   isLast: boolean;
-  /** It was tried in vain: what is true in the store is not known. */
+  /** The reply of a failed try: the state of the store is unknown. */
   failure: Unknown | undefined;
 }
 
-/** What is pending for one key. After a failed try it pauses, and no other key does. */
+/** The pending clean-ups of one key, which pauses after a failed try without delaying other keys. */
 export interface CleanUpsOfKey extends Scheduled {
   readonly pending: Set<PendingCleanUp>;
   readonly retryPause: RetryPause;
   pausedUntil: number;
   triedAt: number;
-  /** The store has refused it before, and it is tried to find out whether that is over. */
+  /** Whether this try is to find out if the store still refuses the key. */
   isProbe: boolean;
   /** Called when all of them are settled. */
   readonly waiting: (() => void)[];

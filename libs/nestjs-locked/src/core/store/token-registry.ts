@@ -1,18 +1,20 @@
 import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';
 
-/** What is told of the messages for a token: a request or a lease. */
+/** A request or lease, which receives the messages for its token. */
 export interface TokenOwner {
   onMessage(message: InboxMessage): void;
 }
 
 /**
- * Introduces tokens and knows which of them are in use. A token belongs to one tenure and is never used again;
- * a message about one that is not known here concerns something that nobody in this process waits for.
+ * Introduces tokens and knows which of them are in use. A token belongs to one tenure and is never reused; a message
+ * about an unknown token concerns nothing that this process waits for.
  */
 export class TokenRegistry {
   readonly #processId: string;
-  /** Each owner in a cell that is emptied: what was deleted from a Map is not collected soon (see `LinkedList`). */
+  /**
+   * Each owner in a cell that is emptied, because deleted entries of a Map are not collected soon (see `LinkedList`).
+   */
   readonly #owners = new Map<string, { owner: TokenOwner | undefined }>();
   #count = 0;
 
@@ -20,14 +22,14 @@ export class TokenRegistry {
     this.#processId = processId;
   }
 
-  /** @param looksItself no message about it can arrive now */
+  /** @param looksItself whether no message about it can arrive now */
   introduce(owner: TokenOwner, looksItself = false): string {
     const token = leaseToken(this.#processId, ++this.#count, looksItself);
     this.#owners.set(token, { owner });
     return token;
   }
 
-  /** The token has another owner from now on: it passes from a request to the lease that came of it. */
+  /** Assigns the token a new owner: it passes from a request to the resulting lease. */
   assign(token: string, owner: TokenOwner): void {
     const cell = this.#owners.get(token);
     if (cell === undefined) this.#owners.set(token, { owner });
@@ -38,7 +40,7 @@ export class TokenRegistry {
     return this.#owners.get(token)?.owner;
   }
 
-  /** Whether this process has introduced it, or may have: a message can name any token. */
+  /** Whether this process has, or may have, introduced the token; a message can name any. */
   isOwn(token: string): boolean {
     return isTokenOf(this.#processId, token);
   }
@@ -50,7 +52,7 @@ export class TokenRegistry {
     this.#owners.delete(token);
   }
 
-  /** How many tokens are in use. */
+  /** The number of tokens in use. */
   get size(): number {
     return this.#owners.size;
   }
