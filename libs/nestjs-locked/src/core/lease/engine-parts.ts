@@ -10,7 +10,7 @@ import type { Scheduler } from '../time/scheduler.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import type { Watchdog } from './watchdog.js';
 
-/** What the parts of one lock service share. */
+/** The shared parts of one lock service. */
 export interface EngineParts {
   readonly options: ResolvedServiceOptions;
   readonly store: LockStore;
@@ -21,14 +21,14 @@ export interface EngineParts {
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
   readonly outages: Outages;
-  /** Parts of the store from which no message arrives, although they can be reached. */
+  /** Parts of the store from which no messages arrive, although they can be reached. */
   readonly silences: Outages;
-  /** Parts of the store that refuse something that we need. */
+  /** Parts of the store that refuse something that the locks need. */
   readonly refusals: Outages;
   readonly report: ReportLockEvent;
-  /** Looks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
+  /** Checks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;
-  /** When the machine may have slept, of what was noticed after this moment of the monotonic clock. */
+  /** The possible sleeps of the machine detected after this moment of the monotonic clock. */
   stepsAfter(moment: number): readonly ClockStep[];
   /** A random number below `ms`: spreads the timers of many processes. */
   jitter(ms: number): number;

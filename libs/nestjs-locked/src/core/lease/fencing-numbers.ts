@@ -2,9 +2,9 @@ import { FENCE_BLOCK } from '../store/fence-block.js';
 import type { Granted } from '../store/lock-store.js';
 
 /**
- * The fencing numbers that the holds of one lease may use. The store has reserved them, so that no later holder is
- * given a smaller one even if this process dies. A free lock comes with one number, which is all that most calls need;
- * a renewal reserves a block when calls here take turns.
+ * The fencing numbers that the holds of one lease may use. The store has reserved them, so that no later holder gets a
+ * smaller one even if this process dies. A free lock comes with one number, which is enough for most calls; a renewal
+ * reserves a block when calls here take turns.
  */
 export class FencingNumbers {
   #first: number;
@@ -17,51 +17,51 @@ export class FencingNumbers {
     this.#blockEnd = blockEnd;
   }
 
-  /** The highest number that was used. */
+  /** The highest number used. */
   get used(): number {
     return this.#used;
   }
 
   /**
-   * What the store must be told when the lease ends, so that numbers that were reserved and not used can be given out
-   * again; 0 if it has nothing to correct.
+   * The highest number used, to report when the lease ends, so that the store can reissue unused reserved numbers; 0 if
+   * there is nothing to correct.
    */
   get toReport(): number {
     return this.#used === this.#blockEnd ? 0 : this.#used;
   }
 
-  /** Whether no hold has been given a number yet. */
+  /** Whether no hold has got a number yet. */
   get areUnused(): boolean {
     return this.#used < this.#first;
   }
 
-  /** Whether the block is used up: then the store must reserve another one first. */
+  /** Whether the block is used up, so that the store must reserve another one first. */
   get areSpent(): boolean {
     return this.#used >= this.#blockEnd;
   }
 
-  /** Whether calls here take turns, and will have used up the block soon. */
+  /** Whether calls here take turns and will soon have used up the block. */
   get areLow(): boolean {
     return this.#used > this.#first && this.#blockEnd - this.#used < FENCE_BLOCK / 2;
   }
 
-  /** @returns the number of the next hold: greater than all before it */
+  /** @returns the number of the next hold, greater than all before */
   next(): number {
     return ++this.#used;
   }
 
   /**
-   * The grant came as a message that may be an old one: if the command that asked for it was sent twice, because its
-   * connection broke, the lease may have lapsed since and been granted anew, after others had higher numbers. None is
-   * handed out or given back until the store has confirmed some.
+   * Called for a grant by message, which may be old: if its command was sent twice because the connection broke, the
+   * lease may have lapsed since and been granted again, after others had higher numbers. No number is handed out or
+   * given back until the store has confirmed some.
    */
   awaitConfirmation(): void {
     this.#blockEnd = this.#used;
   }
 
   /**
-   * The store has confirmed a lease whose numbers waited for that. If others have had numbers since, the last one that
-   * is reserved by now is certainly ours, and above all of theirs.
+   * Called when the store has confirmed a lease whose numbers waited for that. If others have had numbers since, the
+   * last one now reserved is certainly ours, and higher than all of theirs.
    */
   confirmed(blockEnd: number): void {
     if (blockEnd <= this.#first + FENCE_BLOCK) return; // reserved by the grant, or by the confirmation itself
@@ -69,12 +69,12 @@ export class FencingNumbers {
     this.#used = blockEnd - 1;
   }
 
-  /** The store has reserved the numbers up to this one. */
+  /** Called when the store has reserved the numbers up to this one. */
   reserved(blockEnd: number): void {
     this.#blockEnd = Math.max(this.#blockEnd, blockEnd);
   }
 
-  /** Others have seen this number: the next one is greater. */
+  /** Makes the next number greater than this one, which others have seen. */
   raise(seen: number): void {
     this.#used = Math.max(this.#used, seen);
   }

@@ -1,13 +1,13 @@
 import { LockStoreError } from '../lock.errors.js';
 import { driftMarginMs } from '../store/lease-timing.js';
 
-/** A single answer may be slow by chance. */
+/** How many answers must be slow, because a single one may be so by chance. */
 const ENOUGH = 3;
 
 /**
- * How long the store took for the latest answers about one key. A lease counts from the sending of its command, and
- * a call gets it only if half of it is left. So a round trip above that half leaves nothing to hand out, however often
- * the lease is renewed. The same holds for a process that stands still for as long before it reads an answer.
+ * How long the store took for the latest answers about one key. A lease counts from the sending of its command, and a
+ * call gets it only if half of it is left. So a round trip longer than that half leaves nothing to hand out, however
+ * often the lease is renewed. The same applies if the process is blocked that long before it reads an answer.
  */
 export class LatestAnswers {
   #tookMs: number[] = [];
@@ -16,12 +16,12 @@ export class LatestAnswers {
     this.#tookMs = [...this.#tookMs.slice(1 - ENOUGH), ms];
   }
 
-  /** Whether the last one left too little of a lease of this length. */
+  /** Whether the last answer left too little of a lease of this length. */
   isTooSlowFor(leaseMs: number): boolean {
     return this.#tookMs.slice(-1).some((ms) => ms > longestMs(leaseMs));
   }
 
-  /** Whether all of them did: the next one will not be better. */
+  /** Whether all of them did, so that the next one will be no better. */
   areTooSlowFor(leaseMs: number): boolean {
     return this.#tookMs.length === ENOUGH && this.#tookMs.every((ms) => ms > longestMs(leaseMs));
   }

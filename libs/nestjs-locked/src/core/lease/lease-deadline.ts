@@ -3,29 +3,28 @@ import type { Clock } from '../time/clock.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import type { LeaseGrant } from './lease-grant.js';
 
-/** A sleep that may have been longer than this, or than a tenth of the lease, makes a lease suspect. */
+/** A lease is suspect after a sleep that may have been longer than this, or than a tenth of the lease. */
 const LONG_SLEEP_MS = 1_000;
 
 /**
  * Until when a lease is certainly ours, on this process's monotonic clock.
  *
- * It counts from the *sending* of the command that introduced the token, or of the last renewal that was answered,
- * because the store began to count later than that; a margin covers clocks that drift. When the machine may have slept,
- * our clock stood still while the store's went on: what it may have slept is taken off until a renewal sent later is
- * answered.
+ * It counts from the *sending* of the command that introduced the token, or of the last answered renewal, because the
+ * store began to count later; a margin covers clock drift. When the machine may have slept, our clock stopped while the
+ * store's kept running: the possible sleep is deducted until a renewal sent later is answered.
  */
 export class LeaseDeadline {
   readonly #clock: Clock;
   #at: number;
   #askedUntil: number;
   #lengthMs: number;
-  /** For how long the store promised the lease in answer to the command that counts, in milliseconds. */
+  /** How long the store promised to keep the lease in its last answer, in milliseconds. */
   #promisedMs: number;
-  /** When the machine may have slept since the last command that was answered was sent. */
+  /** The possible sleeps since the last answered command was sent. */
   #steps: readonly ClockStep[];
   readonly #onCertain: (() => void)[] = [];
 
-  /** @param steps that were noticed since the token was introduced */
+  /** @param steps those detected since the token was introduced */
   constructor(
     clock: Clock,
     { introducedAt, lengthMs, cameBy }: LeaseGrant,
@@ -43,12 +42,12 @@ export class LeaseDeadline {
     return this.#at;
   }
 
-  /** The same, if the machine has slept for as long as it may have. */
+  /** The deadline if the machine has slept as long as possible. */
   get atWorst(): number {
     return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
-  /** How long the lease lasts, in milliseconds, if the machine has not slept. */
+  /** How long the lease lasts if the machine has not slept, in milliseconds. */
   leftMs(): number {
     return Math.max(0, this.#at - this.#clock.now());
   }
@@ -58,40 +57,40 @@ export class LeaseDeadline {
     return Math.max(0, this.atWorst - this.#clock.now());
   }
 
-  /** When it has ended in the store at the latest, if a renewal for this long is carried out now. */
+  /** The latest moment at which it ends in the store, if a renewal for this long is executed now. */
   latestIfRenewed(leaseMs: number): number {
     return Math.max(this.#askedUntil, this.#clock.now() + leaseMs);
   }
 
-  /**
-   * When it has ended in the store at the latest. Renewals count that were not answered, and a command may be carried
-   * out late.
-   */
+  /** The latest moment at which it ends in the store. Unanswered renewals count, and a command may be executed late. */
   get latest(): number {
     return Math.max(this.#askedUntil, this.#at + this.#lengthMs);
   }
 
   /**
-   * The machine may have slept since the store last confirmed the lease: it is neither held nor lost, and nothing is
-   * handed out before a renewal that was sent later is answered.
+   * Whether the machine may have slept since the store last confirmed the lease: it is neither held nor lost, and is
+   * not handed out before a renewal sent later is answered.
    */
   get isSuspect(): boolean {
     if (this.#steps.length === 0) return false;
     return sum(this.#steps) > Math.min(LONG_SLEEP_MS, this.#lengthMs / 10);
   }
 
-  /** The length to ask the store for, so that the deadline stays where it is. */
+  /** The length to request so that the deadline stays the same. */
   lengthLeftMs(): number {
     const leftMs = this.leftMs();
     return Math.max(1, Math.floor(Math.max(leftMs + driftMarginMs(0), leftMs / 0.99)));
   }
 
-  /** A renewal for this long is sent. */
+  /** Called when a renewal for this long is sent. */
   asked(leaseMs: number): void {
     this.#askedUntil = this.latestIfRenewed(leaseMs);
   }
 
-  /** A renewal for this long, sent at `sentAt`, was answered. It never brings the deadline forward, but a sleep may. */
+  /**
+   * Called when a renewal for this long, sent at `sentAt`, was answered. It never makes the deadline earlier, but a
+   * sleep may.
+   */
   renewed(sentAt: number, leaseMs: number): void {
     const isSettled = ({ noticedAt }: ClockStep): boolean => noticedAt <= sentAt;
     const certain = this.#at - sum(this.#steps.filter(isSettled));
@@ -101,36 +100,36 @@ export class LeaseDeadline {
     this.#steps = this.#steps.filter((step) => !isSettled(step));
   }
 
-  /** The work of a fixed lease begins at `now`, and the lease lasts no longer than its length from then on. */
+  /** Called when the work of a fixed lease begins at `now`: from then on, the lease lasts no longer than its length. */
   fix(now: number, leaseMs: number): void {
     this.#at = Math.min(this.#at, now + leaseMs - driftMarginMs(leaseMs));
   }
 
-  /** The machine may have slept. */
+  /** Called when the machine may have slept. */
   suspect(step: ClockStep): void {
     this.#steps = [...this.#steps, step];
   }
 
-  /** Settled by `tellCertain`. */
+  /** Resolved by `tellCertain`. */
   whenCertain(): Promise<void> {
     return new Promise((resolve) => this.#onCertain.push(resolve));
   }
 
-  /** The store has confirmed the suspect lease, or the lease is over. */
+  /** Called when the store has confirmed the suspect lease, or the lease is over. */
   tellCertain(): void {
     for (const tell of this.#onCertain.splice(0)) tell();
   }
 
   /**
-   * Whether a call may begin now without asking the store first.
-   * @param share of `leaseMs` that must be left
+   * Whether a call may begin now without a round trip.
+   * @param share the part of `leaseMs` that must be left
    */
   isEnoughFor(leaseMs: number, share: number): boolean {
     const leftMs = this.certainMs();
     return !this.isSuspect && leftMs > 0 && leftMs >= leaseMs * share;
   }
 
-  /** Whether a fixed lease may begin now with its whole length; what the store took to answer does not count. */
+  /** Whether a fixed lease may begin now with its whole length, not counting the time that the store took to answer. */
   isWholeFor(leaseMs: number): boolean {
     return this.#promisedMs >= leaseMs || this.certainMs() >= leaseMs - driftMarginMs(leaseMs);
   }

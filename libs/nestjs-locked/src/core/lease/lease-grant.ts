@@ -1,20 +1,20 @@
 import type { Granted } from '../store/lock-store.js';
 
 /**
- * answer        to the command that introduced its token
- * later-answer  to a later one: it may have been granted any time after `introducedAt`
- * message       so it may also be shorter than was asked for
+ * answer        the reply to the command that introduced its token
+ * later-answer  the reply to a later one: it may have been granted any time after `introducedAt`
+ * message       it may also be shorter than requested
  */
 export type CameBy = 'answer' | 'later-answer' | 'message';
 
-/** What is known about a lease when the store has granted it. */
+/** A lease as the store has granted it. */
 export interface LeaseGrant extends Omit<Granted, 'kind'> {
-  /** When the command was sent that introduced its token: the grant came after that, and nobody here knows when. */
+  /** When the command that introduced its token was sent; the grant came at an unknown time after that. */
   readonly introducedAt: number;
-  /** How long the store keeps it from the moment of the grant, in milliseconds. */
+  /** How long the store keeps it after the grant, in milliseconds. */
   readonly lengthMs: number;
   readonly cameBy: CameBy;
-  /** What was asked for. */
+  /** The requested length. */
   readonly leaseMs: number;
   /** The position in the store's queue from which it came, if it had one. */
   readonly position: number | undefined;

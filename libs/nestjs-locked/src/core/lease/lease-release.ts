@@ -29,10 +29,10 @@ export class LeaseRelease {
   }
 
   /**
-   * During an outage in which calls fail at once, the release is on its way, but its answer is not waited for.
+   * During an outage in which calls fail at once, the release is sent, but its answer is not awaited.
    *
-   * @param keepMs the key stays taken for this long, by nobody
-   * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
+   * @param keepMs how long the key stays taken without a holder
+   * @returns whether the lease was ours until now @throws LockStoreError if that is unknown
    */
   async release(keepMs: number): Promise<boolean> {
     const { cleanUp, clock, outages } = this.#parts;
@@ -58,22 +58,22 @@ export class LeaseRelease {
   }
 
   /**
-   * Others have waited long enough: hands the lease over and joins the store's queue again, in one step.
-   * @param waitedMs whoever came later than this long ago stays behind
-   * @returns whether the lease was ours until now @throws LockStoreError if nobody knows
+   * Hands the lease over to others that have waited long enough, and joins the store's queue again, in one step.
+   * @param waitedMs later arrivals than this long ago stay behind
+   * @returns whether the lease was ours until now @throws LockStoreError if that is unknown
    */
   async requeue(next: LeaseRequest, waitedMs: number): Promise<boolean> {
     const old = this.#command(this.#numbers.toReport);
     const until = this.#deadline.latest;
     const { token: newToken, leaseMs } = next;
     const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs, waitedMs });
-    // What this lease has left is taken back before the next request takes back anything of its own.
+    // Takes back the remains of this lease before the next request takes back its own.
     const isUnknown = reply.kind === 'unknown' && reply.wasReleased === undefined;
     const released = isUnknown ? this.#parts.cleanUp.release(old, until, this.forget) : undefined;
     if (!isUnknown) this.forget();
     next.onFirstReply(reply);
     if (!isUnknown) return reply.kind === 'unknown' ? reply.wasReleased === true : !reply.wasLost;
-    // Nothing was done, so the answer to the release alone is the answer to this, unless it would take as long again.
+    // Nothing was executed, so the answer to the separate release is the result, unless it would take as long again.
     const isAway = this.#parts.outages.concern([this.#key]);
     const alone = reply.neverRan === true && !isAway ? await released : undefined;
     if (alone !== undefined && alone.kind !== 'unknown') return alone.kind === 'released';
@@ -81,14 +81,14 @@ export class LeaseRelease {
   }
 
   /**
-   * Frees a lease that may only have been believed lost, now that the work under it has ended. No numbers are given
-   * back: if its command was sent twice, the store may have granted it anew since, after others had higher ones.
+   * Releases a lease that may only have been believed lost, after the work under it has ended. No numbers are given
+   * back: if its command was sent twice, the store may have granted it again since, after others had higher numbers.
    */
   afterLoss(): void {
     void this.#parts.cleanUp.release(this.#command(0), this.#deadline.latest, this.forget);
   }
 
-  /** The token's tenure is over: messages about it concern nobody. */
+  /** Ends the tenure of the token: messages about it are ignored. */
   readonly forget = (): void => this.#parts.tokens.forget(this.#token);
 
   #command(used: number, keepMs = 0): ReleaseCommand {

@@ -11,46 +11,46 @@ import type { Renewable } from './watchdog.js';
 /** The lease, as its renewal sees it. */
 export interface RenewalUser {
   readonly key: string;
-  /** Over, or in doubt: the lease is not renewed any more, and a late answer changes nothing. */
+  /** Whether the lease is over or in doubt: it is not renewed any more, and a late answer changes nothing. */
   readonly isEnding: boolean;
-  /** How long the lease lasts, and the hold under it may. */
+  /** How long the lease and the hold under it may last. */
   leftMs(): number;
   renewed(sentAt: number, waiters: number): void;
-  /** The store says that the lease is not ours. */
+  /** Called when the store answers that the lease is not ours. */
   notOurs(sentAt: number): void;
-  /** @returns whether the renewal is to be tried again */
+  /** @returns whether to retry the renewal */
   unanswered(unknown: Unknown): boolean;
-  /** `dueAt` has changed. */
+  /** Called when `dueAt` has changed. */
   reschedule(): void;
 }
 
 /**
- * Keeps one lease alive: when a renewal is due, for how long it asks, and what the answer says about the deadline and
- * the fencing numbers. What the answer means for those who want the key is the business of the lease.
+ * Keeps one lease alive: when a renewal is due, which length it requests, and how the answer changes the deadline and
+ * the fencing numbers. The lease handles what the answer means for calls that want the key.
  *
- * A renewal that was not answered changes nothing: the lease stays ours until its deadline, and another one is sent.
+ * An unanswered renewal changes nothing: the lease stays ours until its deadline, and another renewal is sent.
  */
 export class LeaseRenewal implements Renewable {
   /** When the next renewal is due, on the monotonic clock; Infinity if none is planned. */
   dueAt: number;
-  /** The length that we ask the store for, in milliseconds: as the present hold wants it. */
+  /** The length to request, in milliseconds, as the current hold wants it. */
   leaseMs: number;
   readonly #parts: EngineParts;
   readonly #user: RenewalUser;
   readonly #grant: LeaseGrant;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
-  /** The latest renewal was not answered. */
+  /** Whether the latest renewal was not answered. */
   #hasFailed = false;
-  /** The watchdog has sent a renewal, and there is no answer yet. */
+  /** Whether a renewal of the watchdog is in flight. */
   #isSent = false;
-  /** A renewal is on its way for which a call waits. */
+  /** Whether a renewal for which a call waits is in flight. */
   #isAwaited = false;
-  /** The work under a fixed lease has begun: the store confirms what is left of it, and no more. */
+  /** Whether the work under a fixed lease has begun, so that the store only confirms the rest of it. */
   #isFixed = false;
-  /** The answer to a COMMIT under the present hold is late. The hold cannot end before that of its transaction. */
+  /** Whether the answer to a COMMIT under the current hold is late. The hold cannot end before its transaction. */
   #isPaused = false;
-  /** Nobody knows whether the transaction under the present hold was committed. */
+  /** Whether it is unknown if the transaction under the current hold was committed. */
   #isStopped = false;
 
   constructor(
@@ -73,7 +73,7 @@ export class LeaseRenewal implements Renewable {
     return this.#deadline.at;
   }
 
-  /** Whether nothing stands in the way of one renewal more; after a failure, the usual pause comes first. */
+  /** Whether an extra renewal may be sent; after a failure, the usual pause comes first. */
   get mayHurry(): boolean {
     return !this.#endsByItself && !this.#hasFailed;
   }
@@ -82,14 +82,14 @@ export class LeaseRenewal implements Renewable {
     return this.#isStopped || this.#isPaused || this.#isFixed;
   }
 
-  /** Its grant came as a message, which may be an old one, and no hold has been given a number of it. */
+  /** Whether the grant came as a message, which may be old, and no hold has got a number from it. */
   get #isHearsay(): boolean {
     return this.#grant.cameBy === 'message' && this.#numbers.areUnused;
   }
 
   // ---- when -------------------------------------------------------------------------------------------------
 
-  /** A call waits for the answer. Nothing is sent while a renewal that was asked for like this is on its way. */
+  /** Renews now for a waiting call, unless such a renewal is already in flight. */
   now(): void {
     if (this.#isAwaited) return;
     this.#isAwaited = true;
@@ -97,7 +97,7 @@ export class LeaseRenewal implements Renewable {
     this.#parts.watchdog.flush();
   }
 
-  /** Nobody has the lease before the store has confirmed it for this long. */
+  /** Renews the lease for this long, before any call gets it. */
   confirm(leaseMs: number): void {
     if (this.#isHearsay) this.#numbers.awaitConfirmation();
     this.leaseMs = leaseMs;
@@ -106,36 +106,36 @@ export class LeaseRenewal implements Renewable {
     this.now();
   }
 
-  /** It is due: goes with the others of this round. */
+  /** Called when a renewal is due: sends it with the others of this round. */
   collect(): void {
     this.dueAt = Infinity;
     this.#parts.watchdog.collect(this);
     this.#user.reschedule();
   }
 
-  /** The server may be another one, or empty: as soon as possible. */
+  /** Renews as soon as possible, because the server may have changed or be empty. */
   soon(): void {
     if (this.#isStopped || this.#isPaused) return;
-    // A renewal without an answer is sent again on a new connection. One more would only keep the others waiting.
+    // An unanswered renewal is sent again on a new connection. Another one would only delay the others.
     if (this.#isSent && !this.#deadline.isSuspect) return;
     this.dueAt = this.#parts.clock.now();
     this.#user.reschedule();
   }
 
-  /** From now on the lease ends with the length that it has. */
+  /** Fixes the end of the lease from now on. */
   fix(): void {
     this.#isFixed = true;
     this.dueAt = Infinity;
   }
 
-  /** Never again: the lease runs out. */
+  /** Stops renewing for good: the lease expires. */
   stop(): void {
     this.#isStopped = true;
     this.dueAt = Infinity;
     this.#user.reschedule();
   }
 
-  /** Not before `resume`. */
+  /** Stops renewing until `resume`. */
   pause(): void {
     this.#isPaused = true;
     this.dueAt = Infinity;
@@ -166,12 +166,12 @@ export class LeaseRenewal implements Renewable {
     return { key: this.#user.key, token: this.#grant.token, leaseMs, used, reserves };
   }
 
-  /** Renews now, so that at least this much is left. @returns why the store did not answer, if it did not */
+  /** Renews now, so that at least this much is left. @returns the reason if the store did not answer */
   prolong(ms: number): Promise<LockStoreError | undefined> {
     return this.renewFor(Math.max(this.leaseMs, Math.ceil(ms * 1.02) + 100));
   }
 
-  /** Renews now. @returns why the store did not answer, if it did not */
+  /** Renews now. @returns the reason if the store did not answer */
   async renewFor(leaseMs: number): Promise<LockStoreError | undefined> {
     const command = this.#command(leaseMs);
     const sentAt = this.#parts.clock.now();
@@ -206,10 +206,10 @@ export class LeaseRenewal implements Renewable {
     if (this.#isHearsay) this.#numbers.confirmed(blockEnd);
     this.#numbers.reserved(blockEnd);
     this.#hasFailed = false;
-    // Renewed as early as ever, however far it was prolonged: a renewal also notices that the key was deleted.
+    // Not later, however far the lease was prolonged: a renewal also detects that the key was deleted.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.leaseMs));
     this.dueAt = this.#endsByItself ? Infinity : dueAt;
-    // It was sent before the machine may have slept: the next one tells.
+    // It was sent before the possible sleep, so the next one decides.
     if (this.#deadline.isSuspect && !this.#isStopped) this.dueAt = this.#retryAt;
   }
 
@@ -225,13 +225,13 @@ export class LeaseRenewal implements Renewable {
     return renewalRetryAt(this.#parts.clock.now());
   }
 
-  /** Once for a row of failures. */
+  /** Reports once per series of failures. */
   #report(cause: LockStoreError): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
     const { key } = this.#user;
-    const remainingMs = this.#user.leftMs(); // until then it is tried again
-    const isAway = this.#parts.outages.tellOf(key); // said once, it need not be logged for every lock
+    const remainingMs = this.#user.leftMs(); // it is retried until then
+    const isAway = this.#parts.outages.tellOf(key); // reported once, not logged for every lock
     this.#parts.report({ type: 'renewal-unknown', key, remainingMs, cause, isAway });
   }
 }

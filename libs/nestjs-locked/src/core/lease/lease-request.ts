@@ -16,33 +16,34 @@ import { RecheckTimer } from './recheck-timer.js';
 import type { Acquires, RequestUser } from './request-user.js';
 
 /**
- * asking   the first command is on its way
+ * asking   the first command is in flight
  * waiting  in the store's queue; a grant or the re-check timer wakes it
- * leaving  the last try, at the end of the wait, is on its way
- * done     granted, refused or given up; nothing leads out of here
+ * leaving  the last try, at the end of the wait, is in flight
+ * done     granted, refused or given up; final
  */
 type State = 'asking' | 'waiting' | 'leaving' | 'done';
 
-/** A token, and when the command that introduced it was first sent. */
+/** A token, and when its introducing command was first sent. */
 interface Introduced {
   readonly token: string;
   readonly at: number;
 }
 
 /**
- * One attempt of this process to get the lease of a key: it asks, waits in the store's queue, and looks again from time
- * to time. It ends with a grant, or without one.
+ * One attempt of this process to get the lease of a key: it sends a request, waits in the store's queue, and re-checks
+ * from time to time. It ends with or without a grant.
  *
- * Every command that could be granted introduces a new token, so that an old grant, late or repeated, is never taken
- * for a new one. The time of the grant is not known here, so the lease counts from the introduction of its token, which
- * came before the grant.
+ * Every command that could be granted introduces a new token, so that a late or repeated grant is never mistaken for a
+ * new one. The time of the grant is unknown here, so the lease counts from the introduction of its token, which came
+ * before the grant.
  *
- * While a re-check is on its way, two tokens can be granted: the one that waits (`#asked`) and the one that is to
- * replace it (`#pending`). A grant may come as a message before the reply that carries it, so each reply looks first.
+ * While a re-check is in flight, two tokens can be granted: the waiting one (`#asked`) and its replacement
+ * (`#pending`). A grant may arrive as a message before the reply that carries it, so each reply is checked for that
+ * first.
  */
 export class LeaseRequest implements Scheduled, TokenOwner {
   scheduled: Scheduled['scheduled'];
-  /** What the store is asked for, in milliseconds. */
+  /** The requested length, in milliseconds. */
   readonly leaseMs: number;
   readonly #parts: EngineParts;
   readonly #key: string;
@@ -50,13 +51,13 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   readonly #recheck: RecheckTimer;
   #state: State = 'asking';
   #asked: Introduced;
-  /** What a re-check that is on its way has introduced; it replaces `#asked` when the store says so. */
+  /** The token of a re-check in flight; it replaces `#asked` when the store says so. */
   #pending: Introduced | undefined;
-  /** Ours in the store's queue. */
+  /** Our position in the store's queue. */
   #position: number | undefined;
-  /** Another process wants the key from us: that notice overtook our grant. */
+  /** Whether a notice that another process wants the key overtook our grant. */
   #wanted = false;
-  /** The token from which an operator has taken the key: that notice overtook the reply with the grant. */
+  /** The token from which an operator has taken the key, if that notice overtook the reply with the grant. */
   #revoked: string | undefined;
 
   constructor(parts: EngineParts, key: string, user: RequestUser, leaseMs: number) {
@@ -65,7 +66,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#user = user;
     this.leaseMs = leaseMs;
     this.#recheck = new RecheckTimer(parts, key);
-    // The token is known here before its command is sent, because a grant may overtake the reply.
+    // The token is registered before its command is sent, because a grant may overtake the reply.
     this.#asked = this.#introduce();
   }
 
@@ -75,8 +76,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   /**
    * Sends the first command.
-   * @param nowait one try: the store's queue is neither joined nor overtaken
-   * @param position in the store's queue, which the command claims
+   * @param nowait try once, without joining or overtaking the store's queue
+   * @param position the position in the store's queue to claim
    */
   async ask(store: Acquires, nowait: boolean, position: number | undefined): Promise<void> {
     this.#position = position;
@@ -86,7 +87,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     );
   }
 
-  /** The token that waits; at first, the one that the first command introduces. */
+  /** The waiting token; at first, that of the first command. */
   get token(): string {
     return this.#asked.token;
   }
@@ -98,7 +99,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   onFirstReply(reply: AcquireReply): void {
     this.#parts.scheduler.catchUp();
-    if (this.#state !== 'asking') return; // its grant came first
+    if (this.#state !== 'asking') return; // its grant overtook the reply
     switch (reply.kind) {
       case 'granted':
         return this.#granted(reply, this.leaseMs, 'answer');
@@ -141,9 +142,9 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   #onRecheckReply(sent: Introduced, reply: RecheckReply): void {
     this.#parts.scheduler.catchUp();
-    if (this.#asked === sent) return; // its grant came first
+    if (this.#asked === sent) return; // its grant overtook the reply
     if (this.#state === 'done') {
-      // The old token was granted, or the wait given up, meanwhile. What the re-check left in the store must go.
+      // Meanwhile, the old token was granted or the wait given up. The remains of the re-check must be removed.
       if (reply.kind === 'granted' && reply.token !== sent.token) {
         this.#parts.tokens.forget(sent.token);
       } else {
@@ -151,7 +152,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       }
       return;
     }
-    if (this.#state === 'leaving') return; // the last try was sent later and speaks for both tokens
+    if (this.#state === 'leaving') return; // the last try was sent later and covers both tokens
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
@@ -172,7 +173,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
   }
 
-  /** The re-check was not carried out: the request keeps its position in the queue. */
+  /** Called when the re-check was not executed: the request keeps its position in the queue. */
   #stayQueued({ cause }: Unknown): void {
     this.#forgetPendingUnless(this.#asked.token);
     this.#user.storeFails(cause);
@@ -180,14 +181,14 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#rearm();
   }
 
-  /** Forgets the token that a re-check introduced, unless it is the granted one: the store does not use it. */
+  /** Forgets the token of a re-check, which the store does not use, unless it is the granted one. */
   #forgetPendingUnless(granted: string): void {
     if (this.#pending === undefined || this.#pending.token === granted) return;
     this.#parts.tokens.forget(this.#pending.token);
     this.#pending = undefined;
   }
 
-  /** Messages may have been lost: looks at once. */
+  /** Called when messages may have been lost: re-checks at once. */
   lookAgain(): void {
     this.#recheck.soon();
     this.#rearm();
@@ -224,7 +225,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   // ---- the end ----------------------------------------------------------------------------------------------
 
-  /** @param lengthMs how long the store keeps the lease from the moment of the grant */
+  /** @param lengthMs how long the store keeps the lease after the grant */
   #granted(grant: Omit<Granted, 'kind'>, lengthMs: number, cameBy: CameBy): void {
     if (grant.token === this.#pending?.token) {
       this.#parts.tokens.forget(this.#asked.token);
@@ -232,11 +233,11 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
     if (grant.token === this.#revoked) {
       this.#end(this.#asked);
-      return this.#user.over(this, this.#position); // taken away before it got here: asked for again, from the same position
+      return this.#user.over(this, this.#position); // taken away before it arrived: requested again from the same position
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
-    const { token, fence, blockEnd } = grant; // a spread would cost as much as the rest of this method
+    const { token, fence, blockEnd } = grant; // not a spread, which would cost as much as the rest of this method
     this.#user.granted(this, {
       token,
       fence,
@@ -250,7 +251,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     });
   }
 
-  /** The wait of the last call here is over: the store is asked once more, and its answer is final. */
+  /** Makes the final try when the wait of the last call here is over. */
   tryOnceMore(): void {
     this.#state = 'leaving';
     this.#parts.scheduler.cancel(this);
@@ -275,15 +276,18 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
   }
 
-  /** No call here waits any more. If a grant crosses this command, the store hands the key on to the next waiter. */
+  /**
+   * Leaves the queue when no call here waits any more. If a grant crosses this command, the store hands the key to the
+   * next waiter.
+   */
   leave(): void {
-    if (this.#state !== 'waiting') return; // the reply on its way will find the queue empty, and a grant is released
+    if (this.#state !== 'waiting') return; // the reply in flight will find no call, and a grant is released
     this.#takeBack(this.#tokens());
     this.#end();
     this.#user.over(this);
   }
 
-  /** The store did not answer: we may have the lease, or a position in the queue, or nothing. Either is taken back. */
+  /** Called when the store did not answer: takes back the lease or the position in the queue that we may have. */
   #abandon(unknown: Unknown): void {
     this.#takeBack(this.#tokens());
     this.#end();
@@ -296,8 +300,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   }
 
   /**
-   * Only a lease ends on its own. A position in the queue does not, and neither does a command that the store has not
-   * read yet: it may carry it out when it is back, however late that is.
+   * Only a lease expires. A position in the queue does not, and a command that the store has not read yet may be
+   * executed when the store is back, however late.
    */
   #takeBack(tokens: readonly [string, string?]): void {
     const isAnswered = this.#state === 'asking' && !this.#parts.outages.concern([this.#key]);
@@ -307,9 +311,9 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     });
   }
 
-  /** The store has given the key to a token that was given up. Others must not wait for the end of its lease. */
+  /** Returns a key granted to an abandoned token, so that others need not wait for the end of its lease. */
   #returnUnused(token: string): void {
-    if (this.#state !== 'done') return; // the last try on its way speaks for both tokens
+    if (this.#state !== 'done') return; // the last try in flight covers both tokens
     const until = this.#parts.clock.now() + this.leaseMs;
     const { cleanUp, tokens } = this.#parts;
     cleanUp.returnAtOnce(this.#key, token, until, () => tokens.forget(token));

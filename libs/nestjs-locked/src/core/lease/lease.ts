@@ -15,23 +15,23 @@ import { LeaseRenewal, type RenewalUser } from './lease-renewal.js';
 import type { LeaseOccupancy, LeaseUser } from './lease-user.js';
 
 /**
- * confirming  ours, but too short or too far spent to be handed out: it is renewed first, then offered to the queue
+ * confirming  ours, but too short or too old to be handed out: it is renewed first, then offered to the queue
  * ours        handed out, or resting in case another call here wants the key
- * in-doubt    nobody knows whether a transaction under it was committed: no call gets it, and it runs out
- * over        released, handed over or lost; only a lost one can still come to be in doubt, when its work has ended
+ * in-doubt    a transaction under it may or may not have been committed: no call gets it, and it expires
+ * over        released, handed over or lost; only a lost lease can still become in-doubt, when its work has ended
  */
 type State = 'confirming' | 'ours' | 'in-doubt' | 'over';
 
 /**
- * This process's right to a key, for the life of one token: until when the key is ours, and what ends that. Which call
- * is inside, and which one may be next, is the business of its occupancy.
+ * This process's right to a key, for the life of one token: until when the key is ours, and what ends that. Its
+ * occupancy knows which call is inside and which may be next.
  *
- * What can be understood without the states stands beside it: until when the lease lasts (`LeaseDeadline`), how it is
- * kept (`LeaseRenewal`), which numbers its holds get (`FencingNumbers`), what it says of its holder (`LeaseLabel`), and
- * how it ends in the store (`LeaseRelease`).
+ * The parts that do not depend on the states are separate: how long the lease lasts (`LeaseDeadline`), how it is
+ * renewed (`LeaseRenewal`), which numbers its holds get (`FencingNumbers`), its label (`LeaseLabel`), and how it ends
+ * in the store (`LeaseRelease`).
  *
  * Two rules hold in every state. Once the deadline has passed, nothing revives the lease, whatever a late answer says.
- * And a lease in doubt is given to no call: waiting calls ask for a new one.
+ * And no call gets a lease in doubt: waiting calls request a new one.
  */
 export class Lease implements Scheduled, TokenOwner, RenewalUser {
   scheduled: Scheduled['scheduled'];
@@ -47,7 +47,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   readonly readiness: LeaseReadiness;
   readonly #ending: LeaseRelease;
   #state: State = 'confirming';
-  /** No call has it, and it is not renewed. Read only while it is ours; `take` ends it. */
+  /** Whether no call has it and it is not renewed. Read only while it is ours; `take` ends it. */
   #isResting = false;
 
   constructor(
@@ -91,7 +91,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
 
   // ---- handing it out ---------------------------------------------------------------------------------------
 
-  /** The store has granted it: it is offered to the first call, or confirmed before that. */
+  /** Called when the store has granted it: offers it to the first call, or has it confirmed before. */
   start(): void {
     const { leaseMs, cameBy, introducedAt } = this.#grant;
     if (cameBy === 'answer') this.#user.answers.took(this.#parts.clock.now() - introducedAt);
@@ -104,7 +104,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   }
 
   /**
-   * A call is to have it.
+   * Takes the lease for a call.
    * @returns the fencing number of its hold; undefined if the store must confirm the lease first
    */
   take(options: ResolvedLockOptions): number | undefined {
@@ -119,14 +119,16 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     return this.numbers.next();
   }
 
-  /** A lease that the store answers too slowly for would be renewed for ever, and nobody would ever get it. */
+  /** Refuses if the store answers too slowly for the lease: it would be renewed for ever, and no call would get it. */
   #confirmOrRefuse(leaseMs: number): void {
     const { answers } = this.#user;
     if (!answers.areTooSlowFor(leaseMs)) return this.#confirm(leaseMs);
     this.#user.answersTooSlowly(answers.tooSlow(this.key, leaseMs), leaseMs);
   }
 
-  /** Renews before a call gets it. No call holds it meanwhile, so the store's answer decides, not our deadline. */
+  /**
+   * Renews before a call gets the lease. No call holds it meanwhile, so the store's answer decides, not our deadline.
+   */
   #confirm(leaseMs: number): void {
     const { answers } = this.#user;
     if (answers.isTooSlowFor(leaseMs)) this.#user.storeFails(answers.tooSlow(this.key, leaseMs));
@@ -135,7 +137,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.renewal.confirm(leaseMs);
   }
 
-  /** No call has it. It is kept, but not renewed. */
+  /** Keeps the lease without a call and without renewal. */
   rest(): void {
     this.#isResting = true;
     this.reschedule();
@@ -169,13 +171,13 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     return true;
   }
 
-  /** Settles when the store has confirmed it, or when it is over: at once, unless it is suspect. */
+  /** Resolves when the store has confirmed the lease or it is over; at once, unless it is suspect. */
   whenCertain(): Promise<void> {
     if (this.#state !== 'ours' || this.deadline.certainMs() > 0) return Promise.resolve();
     return this.deadline.whenCertain();
   }
 
-  /** The server may be another one, or empty: renews at once. */
+  /** Called when the server may have changed or be empty: renews at once. */
   lookAgain(): void {
     if (this.#state === 'ours') this.renewal.soon();
   }
@@ -222,7 +224,10 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     }
   }
 
-  /** A token that nobody knows is released when others want the key; a renewal may be carried out late. */
+  /**
+   * When the token may be forgotten: not while a late renewal could still keep the lease, because an unknown token is
+   * released when others want the key.
+   */
   get #forgottenAt(): number {
     return this.deadline.latest + this.renewal.leaseMs;
   }
@@ -234,12 +239,12 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.#end();
     this.label.remove();
     const released = this.#ending.release(keepMs);
-    this.#user.over(this); // calls that came meanwhile ask again, behind the release
+    this.#user.over(this); // calls that arrived meanwhile request it again, after the release
     return released;
   }
 
   /**
-   * Hands it over to the next in the store's queue, and asks again.
+   * Hands the lease over to the next in the store's queue, and requests it again.
    * @param waitedMs whoever came later than this long ago stays behind
    * @returns whether the lease was ours until now
    */
@@ -251,8 +256,8 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   }
 
   /**
-   * The transaction under it may yet be committed, so nobody gets the key before the lease has ended, lost or not. If
-   * the key is to be kept longer than that, it stays taken in the store.
+   * Ends the lease while the transaction under it may yet be committed: nobody gets the key before the lease has
+   * expired, lost or not. If the key is to be kept longer, it stays taken in the store.
    * @returns whether the lease was ours until now
    */
   endInDoubt(keptUntil: number): Promise<boolean> {
@@ -270,25 +275,27 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
 
   // ---- losing it --------------------------------------------------------------------------------------------
 
-  /** Doubt ends sharing: no call gets this lease any more, and the calls that wait ask for a new one. */
+  /** Doubt ends sharing: no call gets this lease any more, and waiting calls request a new one. */
   lose(reason: LockLostReason): void {
     this.#end();
     if (this.#occupancy.isOccupied) {
       this.#occupancy.lost(reason);
-      this.reschedule(); // its work may never end
+      this.reschedule(); // because its work may never end
     } else {
       this.releaseLost();
     }
     this.#user.over(this);
   }
 
-  /** The work under it has ended: a lease that was lost is still released, for it may only have been believed lost. */
+  /** Releases a lost lease after the work under it has ended, because it may only have been believed lost. */
   releaseLost(): void {
     this.#parts.scheduler.cancel(this);
     this.#ending.afterLoss();
   }
 
-  /** The grant had lapsed before it was confirmed: the queue asks again, from its old position. */
+  /**
+   * Called when the grant lapsed before it was confirmed: the queue requests the lease again, from its old position.
+   */
   #askAgain(): void {
     this.#forget();
     this.#user.over(this, this.#grant.position);
@@ -300,7 +307,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.#user.storeFailed(this, unknown, this.#grant.position);
   }
 
-  /** Without a command: the store does not have it any more. */
+  /** Ends without a command, because the store no longer has the lease. */
   #forget(): void {
     this.#end();
     this.#ending.forget();
@@ -328,7 +335,9 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     }
   }
 
-  /** An operator has taken the key away. The store has another value now, so there is nothing to release. */
+  /**
+   * Called when an operator has taken the key away. The store has another value now, so there is nothing to release.
+   */
   #revoked(): void {
     switch (this.#state) {
       case 'ours':

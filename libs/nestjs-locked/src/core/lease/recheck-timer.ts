@@ -2,27 +2,24 @@ import { safetyIntervalMs } from '../store/lease-timing.js';
 import type { Queued } from '../store/lock-store.js';
 import type { EngineParts } from './engine-parts.js';
 
-/** However many messages arrive, a waiter does not ask again sooner than this. */
+/** The shortest interval between two re-checks, however many messages arrive. */
 const SHORTEST_INTERVAL_MS = 25;
 
-/** How often to look while no message can arrive. */
+/** The interval between re-checks while no message can arrive. */
 const INBOX_DOWN_INTERVAL_MS = 250;
 
-/** A foreign holder does not tell when it leaves: a waiter looks soon at first, then less and less often. */
+/** A foreign holder does not announce its release: a waiter re-checks soon at first, then less and less often. */
 const FOREIGN_FIRST_MS = 50;
 const FOREIGN_SLOWEST_MS = 500;
 
-/**
- * When a waiter looks for itself. On the healthy path a grant comes first; this covers lost messages, dead holders
- * and foreign ones.
- */
+/** When a waiter re-checks. Normally a grant comes first; this covers lost messages, dead holders and foreign ones. */
 export class RecheckTimer {
   readonly #parts: EngineParts;
   readonly #key: string;
   #dueAt = Infinity;
   #lastSentAt = -Infinity;
   #foreignMs = FOREIGN_FIRST_MS;
-  /** The latest moment to look, from a notice that overtook the reply it belongs to. */
+  /** The latest moment to re-check, from a notice that overtook its reply. */
   #notLaterThan = Infinity;
 
   constructor(parts: EngineParts, key: string) {
@@ -49,27 +46,27 @@ export class RecheckTimer {
     this.#notLaterThan = Infinity;
   }
 
-  /** The re-check is on its way; its reply sets the timer again. */
+  /** Called when the re-check was sent; its reply sets the timer again. */
   sent(): void {
     this.#lastSentAt = this.#parts.clock.now();
     this.#dueAt = Infinity;
   }
 
-  /** The re-check could not be sent. */
+  /** Called when the re-check could not be sent. */
   failed(): void {
     this.#dueAt = Infinity;
     this.#at(Math.min(this.#parts.clock.now() + INBOX_DOWN_INTERVAL_MS, this.#notLaterThan));
     this.#notLaterThan = Infinity;
   }
 
-  /** The lease ahead of this waiter ends after `ms` unless it is confirmed. */
+  /** Called when the lease ahead of this waiter ends after `ms` unless confirmed. */
   notLaterThan(ms: number): void {
     const at = this.#parts.clock.now() + ms;
     if (this.#dueAt === Infinity) this.#notLaterThan = Math.min(this.#notLaterThan, at);
     else this.#at(at);
   }
 
-  /** At once, and even if a re-check is on its way: that one may have looked too early. */
+  /** Re-checks at once, even if a re-check is in flight, which may have come too early. */
   soon(): void {
     this.notLaterThan(0);
   }

@@ -3,17 +3,17 @@ import type { Clock } from '../time/clock.js';
 
 /** A lease as the watchdog sees it. */
 export interface Renewable {
-  /** Until when it is certainly ours: the most urgent goes first. */
+  /** Until when it is certainly ours; the most urgent lease is renewed first. */
   readonly deadline: number;
-  /** The command to send; undefined if the lease needs no renewal any more. */
+  /** The command to send; undefined if the lease no longer needs renewal. */
   renewCommand(): RenewCommand | undefined;
-  /** @param sentAt the lease counts from here if the reply is `renewed` */
+  /** @param sentAt from when the lease counts if the reply is `renewed` */
   onRenewReply(command: RenewCommand, sentAt: number, reply: RenewReply): void;
 }
 
 /**
- * Renews the leases that came due in the same round of the scheduler together, the most urgent first. Each answer acts
- * when it comes, whatever becomes of the others.
+ * Renews the leases that come due in the same round of the scheduler together, the most urgent first. Each answer is
+ * handled when it comes, independently of the others.
  */
 export class Watchdog {
   readonly #store: LockStore;
@@ -26,14 +26,14 @@ export class Watchdog {
     this.#clock = clock;
   }
 
-  /** Renews with the next `flush`. */
+  /** Renews the lease with the next `flush`. */
   collect(lease: Renewable): void {
     this.#due.push(lease);
   }
 
   /**
-   * Sends what was collected when the answers that have arrived were dealt with: those that came late make their leases
-   * due at once, one after the other.
+   * Sends the collected renewals after the answers that have arrived were handled: late answers make their leases due
+   * at once, one after the other.
    */
   flush(): void {
     if (this.#due.length === 0 || this.#isFlushing) return;
