@@ -1,8 +1,7 @@
 import { availableParallelism, totalmem } from 'node:os';
 
 /**
- * The tests of the library. `jest.tools.config.mjs` has those of the tools, of the sample applications, of
- * `test/support` and of `test/projects`.
+ * How the library behaves, on real servers. `jest.tools.config.mjs` has all other tests.
  *
  * Two ways to load the same tests' subjects: `esm` as they are published, `cjs` for everything that
  * imports nestjs-cls, which `require`s Nest and therefore needs Nest turned into CommonJS.
@@ -54,7 +53,7 @@ export default {
     {
       displayName: 'esm',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/!(projects|support)/**/*.spec.ts'],
+      testMatch: ['<rootDir>/test/!(api|projects|soak|support)/**/*.spec.ts'],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.ts$': swc('es6') },

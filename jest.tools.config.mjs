@@ -1,7 +1,8 @@
 /**
- * The tests of the tools and of the sample applications, which are beside them, those of the tests' own support, and
- * those that pack the library or build its documents in projects as users have them: they test what is published about
- * the library, not how it works.
+ * Everything but the behaviour of the library: the tests of the tools and of the sample applications, which are beside
+ * them; of the tests' own support; of what is published, that is the public names (`api`), the package and the
+ * documents, in projects as users have them (`projects`); and the runs that take minutes, such as that of the heap over
+ * hundreds of thousands of calls (`soak`).
  */
 import library from './jest.config.mjs';
 
@@ -16,7 +17,7 @@ export default {
       displayName: 'tools',
       testMatch: [
         '<rootDir>/{apps,tools}/*/test/*.spec.ts',
-        '<rootDir>/test/{projects,support}/*.spec.ts',
+        '<rootDir>/test/{api,projects,soak,support}/*.spec.ts',
       ],
     },
   ],

@@ -3,9 +3,13 @@ import { Injectable, Module, type Type } from '@nestjs/common';
 import {
   ClsPluginTransactional,
   getTransactionHostToken,
+  Propagation,
   Transactional,
 } from '@nestjs-cls/transactional';
+import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
 import { ClsModule } from 'nestjs-cls';
 import {
   Locked,
@@ -16,210 +20,339 @@ import {
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
-import type { DataSource } from 'typeorm';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
+import pg from 'pg';
+import type { DataSource, EntityManager } from 'typeorm';
+import {
+  addTransactionalDataSource,
+  deleteDataSourceByName,
+  initializeTransactionalContext,
+  Propagation as TheirPropagation,
+  runInTransaction,
+  StorageDriver,
+} from 'typeorm-transactional';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type TestDatabase, usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import type { Host } from './cls-app.js';
+import { type Body, clsOrm, type ClsParts } from './cls-orm.js';
 import { openDataSource } from './data-source.js';
+import { drizzleRuns } from './drizzle-runs.js';
 import { isHeld } from './locks.js';
+import { describeSecondTransactions, type SecondTransactions } from './second-transaction-suite.js';
 import { createSlowCommitTable, killCommits } from './slow-commit.js';
 import { useStock } from './stock.js';
 
-const redis = useRedis();
-const shop = usePostgres();
-const audit = usePostgres();
-const stock = useStock(shop);
+describe('two connections', () => {
+  const redis = useRedis();
+  const shop = usePostgres();
+  const audit = usePostgres();
+  const stock = useStock(shop);
 
-beforeAll(async () => {
-  await createSlowCommitTable(shop);
-  await audit.query('CREATE TABLE entries (product text NOT NULL)');
-});
-
-const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
-
-const entries = async (): Promise<number> =>
-  (await audit.query('SELECT 1 FROM entries WHERE product = $1', [stock.product])).length;
-
-interface TwoHosts {
-  readonly shopHost: Host;
-  readonly auditHost: Host;
-  readonly locks: LockService;
-  readonly shopDataSource: DataSource;
-  get<T>(type: Type<T>): T;
-}
-
-/** One plug-in, and one data source, for each database. */
-async function pluginFor(
-  connectionName: string,
-  { settings }: TestDatabase,
-): Promise<ClsPluginTransactional> {
-  const token = `${connectionName}-data-source`;
-  const provider = { provide: token, useValue: await openDataSource('postgres', settings, 12) };
-
-  @Module({ providers: [provider], exports: [provider] })
-  class DatabaseModule {}
-
-  const adapter = new TransactionalAdapterTypeOrm({ dataSourceToken: token });
-  return new ClsPluginTransactional({
-    connectionName,
-    imports: [DatabaseModule],
-    adapter: lockAwareAdapter(adapter, { connectionName }),
+  beforeAll(async () => {
+    await createSlowCommitTable(shop);
+    await audit.query('CREATE TABLE entries (product text NOT NULL)');
   });
-}
 
-async function start(
-  options: Omit<RedisLockModuleOptions, 'connection'> = {},
-  providers: Type[] = [],
-): Promise<TwoHosts> {
-  const plugins = [await pluginFor('shop', shop), await pluginFor('audit', audit)];
-  const app = await startNest({
-    imports: [
-      ClsModule.forRoot({ plugins }),
-      RedisLockModule.forRoot({ connection: redis.url, ...options }),
-    ],
-    providers,
-  });
-  return {
-    shopHost: app.get<Host>(getTransactionHostToken('shop')),
-    auditHost: app.get<Host>(getTransactionHostToken('audit')),
-    locks: app.get(LockService),
-    shopDataSource: app.get('shop-data-source'),
-    get: (type) => app.get(type),
-  };
-}
+  const held = (): Promise<boolean> => isHeld(redis.url, stock.key);
 
-const note = async ({ tx }: Host): Promise<void> =>
-  void (await tx.query('INSERT INTO entries VALUES ($1)', [stock.product]));
+  const entries = async (): Promise<number> =>
+    (await audit.query('SELECT 1 FROM entries WHERE product = $1', [stock.product])).length;
 
-/** The audit's database has no fence table. */
-const fence = { connections: ['shop'] };
+  interface TwoHosts {
+    readonly shopHost: Host;
+    readonly auditHost: Host;
+    readonly locks: LockService;
+    readonly shopDataSource: DataSource;
+    get<T>(type: Type<T>): T;
+  }
 
-type Order = [string, (app: TwoHosts) => readonly [outer: Host, inner: Host]];
-const ORDERS: Order[] = [
-  ['shop around audit', ({ shopHost, auditHost }) => [shopHost, auditHost]],
-  ['audit around shop', ({ shopHost, auditHost }) => [auditHost, shopHost]],
-];
+  /** One plug-in, and one data source, for each database. */
+  async function pluginFor(
+    connectionName: string,
+    { settings }: TestDatabase,
+  ): Promise<ClsPluginTransactional> {
+    const token = `${connectionName}-data-source`;
+    const provider = { provide: token, useValue: await openDataSource('postgres', settings, 12) };
 
-describe.each(ORDERS)('%s', (_, hosts) => {
-  it('keeps a lock from the inner transaction until the outer one has ended', async () => {
-    const app = await start({ insideTransaction: 'restart', fence });
-    const [outer, inner] = hosts(app);
-    await outer.withTransaction(async () => {
-      await inner.withTransaction(async () => {
-        await app.locks.withLock(stock.key, async () => {
-          await stock.takeOne(app.shopHost.tx);
-          await note(app.auditHost);
-        });
-      });
-      expect(await held()).toBe(true);
+    @Module({ providers: [provider], exports: [provider] })
+    class DatabaseModule {}
+
+    const adapter = new TransactionalAdapterTypeOrm({ dataSourceToken: token });
+    return new ClsPluginTransactional({
+      connectionName,
+      imports: [DatabaseModule],
+      adapter: lockAwareAdapter(adapter, { connectionName }),
     });
-    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
-    expect(await stock.fence()).toBeGreaterThan(0);
-  });
+  }
 
-  it('refuses a lock in the inner transaction, with its name', async () => {
-    const app = await start();
-    const [outer, inner] = hosts(app);
-    const failure: unknown = await outer
-      .withTransaction(() =>
-        inner.withTransaction(() => app.locks.withLock(stock.key, async () => {})),
-      )
-      .catch((error: unknown) => error);
-    expect(failure).toBeInstanceOf(LockInTransactionError);
-    const name = inner === app.shopHost ? 'shop' : 'audit';
-    expect((failure as Error).message).toContain(`(on connection '${name}', started`);
-  });
+  async function start(
+    options: Omit<RedisLockModuleOptions, 'connection'> = {},
+    providers: Type[] = [],
+  ): Promise<TwoHosts> {
+    const plugins = [await pluginFor('shop', shop), await pluginFor('audit', audit)];
+    const app = await startNest({
+      imports: [
+        ClsModule.forRoot({ plugins }),
+        RedisLockModule.forRoot({ connection: redis.url, ...options }),
+      ],
+      providers,
+    });
+    return {
+      shopHost: app.get<Host>(getTransactionHostToken('shop')),
+      auditHost: app.get<Host>(getTransactionHostToken('audit')),
+      locks: app.get(LockService),
+      shopDataSource: app.get('shop-data-source'),
+      get: (type) => app.get(type),
+    };
+  }
 
-  it('restarts both for a lock requested in the inner one, and loses no update', async () => {
-    const app = await start({ insideTransaction: 'restart', fence });
-    const [outer, inner] = hosts(app);
-    await Promise.all(
-      Array.from({ length: 10 }, () =>
-        outer.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
-          await outer.tx.query('SELECT count(*) FROM pg_class');
-          await inner.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
-            await app.locks.withLock(stock.key, () => stock.takeOne(app.shopHost.tx));
+  const note = async ({ tx }: Host): Promise<void> =>
+    void (await tx.query('INSERT INTO entries VALUES ($1)', [stock.product]));
+
+  /** The audit's database has no fence table. */
+  const fence = { connections: ['shop'] };
+
+  type Order = [string, (app: TwoHosts) => readonly [outer: Host, inner: Host]];
+  const ORDERS: Order[] = [
+    ['shop around audit', ({ shopHost, auditHost }) => [shopHost, auditHost]],
+    ['audit around shop', ({ shopHost, auditHost }) => [auditHost, shopHost]],
+  ];
+
+  describe.each(ORDERS)('%s', (_, hosts) => {
+    it('keeps a lock from the inner transaction until the outer one has ended', async () => {
+      const app = await start({ insideTransaction: 'restart', fence });
+      const [outer, inner] = hosts(app);
+      await outer.withTransaction(async () => {
+        await inner.withTransaction(async () => {
+          await app.locks.withLock(stock.key, async () => {
+            await stock.takeOne(app.shopHost.tx);
             await note(app.auditHost);
           });
-        }),
-      ),
-    );
-    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 90, 10]);
-  });
-
-  it('is held by a lock around them until the later one has ended', async () => {
-    const app = await start({ fence });
-    const [outer, inner] = hosts(app);
-    const [taken, end] = [makeGate(), makeGate()];
-    let transaction: Promise<void> | undefined;
-    await app.locks.withLock(stock.key, async () => {
-      transaction = outer.withTransaction(async () => {
-        await inner.withTransaction(() => stock.takeOne(app.shopHost.tx));
-        taken.open();
-        await end.opened;
+        });
+        expect(await held()).toBe(true);
       });
-      await taken.opened;
+      expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
+      expect(await stock.fence()).toBeGreaterThan(0);
     });
-    expect(await held()).toBe(true);
-    end.open();
-    await transaction;
-    expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+
+    it('refuses a lock in the inner transaction, with its name', async () => {
+      const app = await start();
+      const [outer, inner] = hosts(app);
+      const failure: unknown = await outer
+        .withTransaction(() =>
+          inner.withTransaction(() => app.locks.withLock(stock.key, async () => {})),
+        )
+        .catch((error: unknown) => error);
+      expect(failure).toBeInstanceOf(LockInTransactionError);
+      const name = inner === app.shopHost ? 'shop' : 'audit';
+      expect((failure as Error).message).toContain(`(on connection '${name}', started`);
+    });
+
+    it('restarts both for a lock requested in the inner one, and loses no update', async () => {
+      const app = await start({ insideTransaction: 'restart', fence });
+      const [outer, inner] = hosts(app);
+      await Promise.all(
+        Array.from({ length: 10 }, () =>
+          outer.withTransaction({ isolationLevel: 'REPEATABLE READ' }, async () => {
+            await outer.tx.query('SELECT count(*) FROM pg_class');
+            await inner.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
+              await app.locks.withLock(stock.key, () => stock.takeOne(app.shopHost.tx));
+              await note(app.auditHost);
+            });
+          }),
+        ),
+      );
+      expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 90, 10]);
+    });
+
+    it('is held by a lock around them until the later one has ended', async () => {
+      const app = await start({ fence });
+      const [outer, inner] = hosts(app);
+      const [taken, end] = [makeGate(), makeGate()];
+      let transaction: Promise<void> | undefined;
+      await app.locks.withLock(stock.key, async () => {
+        transaction = outer.withTransaction(async () => {
+          await inner.withTransaction(() => stock.takeOne(app.shopHost.tx));
+          taken.open();
+          await end.opened;
+        });
+        await taken.opened;
+      });
+      expect(await held()).toBe(true);
+      end.open();
+      await transaction;
+      expect([await held(), await stock.quantity()]).toEqual([false, 99]);
+    });
+
+    it('commits nothing after the loss of a lock from the inner transaction', async () => {
+      const app = await start({ insideTransaction: 'restart' });
+      const [outer, inner] = hosts(app);
+      const sale = outer.withTransaction(async () => {
+        await (outer === app.shopHost ? stock.takeOne(outer.tx) : note(outer));
+        await inner.withTransaction(() => app.locks.withLock(stock.key, async () => {}));
+        await app.locks.forceRelease(stock.key);
+        await sleep(50);
+      });
+      await expect(sale).rejects.toBeInstanceOf(LockLostError);
+      expect([await stock.quantity(), await entries()]).toEqual([100, 0]);
+    });
   });
 
-  it('commits nothing after the loss of a lock from the inner transaction', async () => {
-    const app = await start({ insideTransaction: 'restart' });
-    const [outer, inner] = hosts(app);
-    const sale = outer.withTransaction(async () => {
-      await (outer === app.shopHost ? stock.takeOne(outer.tx) : note(outer));
-      await inner.withTransaction(() => app.locks.withLock(stock.key, async () => {}));
-      await app.locks.forceRelease(stock.key);
-      await sleep(50);
+  describe('two connections', () => {
+    it('are guarded by one decorator around both', async () => {
+      @Injectable()
+      class Sales {
+        @Locked(() => stock.key)
+        @Transactional('shop')
+        async sell(host: Host, inside: () => Promise<void>): Promise<void> {
+          await stock.takeOne(host.tx);
+          await inside();
+        }
+      }
+      const app = await start({ fence }, [Sales]);
+      await app
+        .get(Sales)
+        .sell(app.shopHost, () => app.auditHost.withTransaction(() => note(app.auditHost)));
+      expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
     });
-    await expect(sale).rejects.toBeInstanceOf(LockLostError);
-    expect([await stock.quantity(), await entries()]).toEqual([100, 0]);
+
+    it('have their names also for what is opened on the data source itself', async () => {
+      const { locks, shopDataSource } = await start({ fence });
+      await locks.withLock(stock.key, () =>
+        shopDataSource.transaction((manager) => stock.takeOne(manager)),
+      );
+      expect(await stock.quantity()).toBe(99);
+      expect(await stock.fence()).toBeGreaterThan(0);
+    });
+
+    it('keep the key if the outer COMMIT was not answered, also for a lock from the inner one', async () => {
+      const app = await start({ insideTransaction: 'restart' });
+      const sale = app.shopHost.withTransaction(async () => {
+        await app.shopHost.tx.query('INSERT INTO slow VALUES (1)');
+        await app.auditHost.withTransaction(() =>
+          app.locks.withLock(stock.key, { leaseMs: 1_500 }, () => note(app.auditHost)),
+        );
+      });
+      await sleep(300);
+      await Promise.all([expect(sale).rejects.toThrow(), killCommits(shop)]);
+      expect([await held(), await entries()]).toEqual([true, 1]);
+    });
   });
 });
 
-describe('two connections', () => {
-  it('are guarded by one decorator around both', async () => {
-    @Injectable()
-    class Sales {
-      @Locked(() => stock.key)
-      @Transactional('shop')
-      async sell(host: Host, inside: () => Promise<void>): Promise<void> {
-        await stock.takeOne(host.tx);
-        await inside();
-      }
-    }
-    const app = await start({ fence }, [Sales]);
-    await app
-      .get(Sales)
-      .sell(app.shopHost, () => app.auditHost.withTransaction(() => note(app.auditHost)));
-    expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
+describe('a second transaction', () => {
+  const { Nested, Required, RequiresNew } = Propagation;
+
+  const openPool = ({ url }: TestDatabase, max: number): pg.Pool => {
+    const pool = new pg.Pool({ connectionString: url, max });
+    pool.on('error', () => {});
+    return pool;
+  };
+
+  /** Each transaction is opened with REQUIRES_NEW. */
+  const onCls = (
+    name: string,
+    parts: (database: TestDatabase, poolSize: number) => ClsParts | Promise<ClsParts>,
+    again: readonly Propagation[] = [Required, Nested],
+  ): SecondTransactions => ({
+    name: `nestjs-cls and ${name}`,
+    open: async (database, poolSize) => {
+      const orm = await clsOrm(name, () => parts(database, poolSize)).open(database.url);
+      return {
+        transaction: (body) =>
+          orm.run(RequiresNew, () =>
+            body({
+              query: (sql, params) => orm.tx().query(sql, params),
+              again: Object.fromEntries(
+                again.map((propagation) => [propagation, (work) => orm.run(propagation, work)]),
+              ),
+            }),
+          ),
+        close: () => orm.close(),
+      };
+    },
   });
 
-  it('have their names also for what is opened on the data source itself', async () => {
-    const { locks, shopDataSource } = await start({ fence });
-    await locks.withLock(stock.key, () =>
-      shopDataSource.transaction((manager) => stock.takeOne(manager)),
-    );
-    expect(await stock.quantity()).toBe(99);
-    expect(await stock.fence()).toBeGreaterThan(0);
+  const typeOrm = async (database: TestDatabase, poolSize: number): Promise<ClsParts> => ({
+    adapter: lockAwareAdapter(new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' })),
+    connection: await openDataSource('postgres', database.settings, poolSize),
+    isolated: () => ({}),
+    runs: (manager: EntityManager) => manager,
+    close: async () => {},
   });
 
-  it('keep the key if the outer COMMIT was not answered, also for a lock from the inner one', async () => {
-    const app = await start({ insideTransaction: 'restart' });
-    const sale = app.shopHost.withTransaction(async () => {
-      await app.shopHost.tx.query('INSERT INTO slow VALUES (1)');
-      await app.auditHost.withTransaction(() =>
-        app.locks.withLock(stock.key, { leaseMs: 1_500 }, () => note(app.auditHost)),
-      );
+  const onDrizzle = (database: TestDatabase, poolSize: number): ClsParts => {
+    const pool = openPool(database, poolSize);
+    return {
+      adapter: lockAwareAdapter(
+        new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
+      ),
+      connection: drizzle(pool),
+      isolated: () => ({}),
+      runs: drizzleRuns,
+      close: () => pool.end(),
+    };
+  };
+
+  /** Its pool cannot be reached, and is not given. */
+  const kysely = (database: TestDatabase, poolSize: number): ClsParts => {
+    const connection = new Kysely<unknown>({
+      dialect: new PostgresDialect({ pool: openPool(database, poolSize) }),
     });
-    await sleep(300);
-    await Promise.all([expect(sale).rejects.toThrow(), killCommits(shop)]);
-    expect([await held(), await entries()]).toEqual([true, 1]);
-  });
+    const optionsFactory = (kysely: Kysely<unknown>) => ({
+      wrapWithTransaction: (_: object, body: Body, setTx: (tx: Kysely<unknown>) => void) =>
+        kysely.transaction().execute((tx) => {
+          setTx(tx);
+          return body() as Promise<unknown>;
+        }),
+      getFallbackInstance: () => kysely,
+    });
+    return {
+      adapter: lockAwareAdapter({ connection, optionsFactory }),
+      isolated: () => ({}),
+      runs: (tx: Kysely<unknown>) => ({
+        query: async (text, params) =>
+          (await tx.executeQuery(CompiledQuery.raw(text, params))).rows,
+      }),
+      close: () => connection.destroy(),
+    };
+  };
+
+  const TRANSACTIONAL: SecondTransactions = {
+    name: 'typeorm-transactional',
+    open: async ({ settings }, poolSize) => {
+      initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
+      const dataSource: DataSource = lockAwareDataSource(
+        await openDataSource('postgres', settings, poolSize),
+        { runInTransaction },
+      );
+      addTransactionalDataSource(dataSource);
+      const propagate =
+        (propagation: TheirPropagation) =>
+        (work: () => Promise<void>): Promise<void> =>
+          runInTransaction(work, { propagation });
+      return {
+        transaction: (body) =>
+          propagate(TheirPropagation.REQUIRES_NEW)(() =>
+            body({
+              query: (sql, params) => dataSource.query(sql, params),
+              again: { [Required]: propagate(TheirPropagation.REQUIRED) },
+            }),
+          ),
+        close: () => deleteDataSourceByName('default'),
+      };
+    },
+  };
+
+  const WAYS = [
+    onCls('TypeORM', typeOrm),
+    onCls('Drizzle', onDrizzle),
+    onCls('Kysely without its pool', kysely, [Required]),
+    TRANSACTIONAL,
+  ];
+
+  for (const way of WAYS) describeSecondTransactions(usePostgres, way);
 });

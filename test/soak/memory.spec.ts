@@ -3,10 +3,10 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { usePostgres } from '../support/databases.js';
 
-const WORKER = new URL('../fixtures/memory-worker.mjs', import.meta.url).pathname;
+const WORKER = new URL('./memory-worker.mjs', import.meta.url).pathname;
 /** The smallest leak so far was 340 bytes a call; without one, noise is 170 at most. */
 const NOISE = 250;
-const CHAIN_WORKER = new URL('../fixtures/chain-memory-worker.mjs', import.meta.url).pathname;
+const CHAIN_WORKER = new URL('./chain-memory-worker.mjs', import.meta.url).pathname;
 /** The smallest leak of a chain was 3 KB a call. */
 const NOISE_OF_CHAIN = 1_500;
 

@@ -1,0 +1,160 @@
+import { describe, expect, it } from '@jest/globals';
+import { Module, type ModuleMetadata } from '@nestjs/common';
+import { ClsPluginTransactional } from '@nestjs-cls/transactional';
+import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
+import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { ClsModule } from 'nestjs-cls';
+import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
+import type { DataSource } from 'typeorm';
+import { afterTest } from '../support/after-test.js';
+import { usePostgres } from '../support/databases.js';
+import { startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
+import { startClsApp } from './cls-app.js';
+import { openPool } from './cls-orm.js';
+import { openDataSource } from './data-source.js';
+import { useStock } from './stock.js';
+
+describe('adapters without a fence', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+
+  const typeOrm = (): TransactionalAdapterTypeOrm =>
+    new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' });
+  const drizzleOrm = () => new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' });
+
+  /** @returns what is warned of at the start of an application with these adapters */
+  async function warningsAtStart(
+    adapters: Record<string, ReturnType<typeof drizzleOrm> | TransactionalAdapterTypeOrm>,
+    dataSource: DataSource,
+    fence: RedisLockModuleOptions['fence'] = true,
+  ): Promise<unknown[]> {
+    const pool = openPool(postgres.url);
+    afterTest(() => pool.end());
+    const providers = [
+      { provide: 'typeorm', useValue: dataSource },
+      { provide: 'drizzle', useValue: drizzle(pool) },
+    ];
+
+    @Module({ providers, exports: providers })
+    class DatabaseModule {}
+
+    const plugins = Object.entries(adapters).map(
+      ([connectionName, adapter]) =>
+        new ClsPluginTransactional({
+          imports: [DatabaseModule],
+          adapter: adapter as TransactionalAdapterTypeOrm,
+          ...(connectionName === '' ? {} : { connectionName }),
+        }),
+    );
+    const imports: ModuleMetadata['imports'] = [
+      ClsModule.forRoot({ plugins }),
+      RedisLockModule.forRoot({ connection: redis.url, fence }),
+    ];
+    const warnings = spyOnWarnings();
+    await startNest({ imports });
+    return warnings();
+  }
+
+  it.each([
+    ['reports', 'reports'],
+    ['', 'default'],
+  ])(
+    'an adapter that is not lock-aware is warned of, beside one that is: named %j',
+    async (name, said) => {
+      const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+      const shop = lockAwareAdapter(drizzleOrm(), { connectionName: 'shop' });
+      const adapters = { shop, [name]: drizzleOrm() };
+      expect(await warningsAtStart(adapters, dataSource)).toEqual([
+        `An adapter of @nestjs-cls/transactional (connection '${said}') is not lock-aware: its transactions and statements under a lock are not fenced; wrap it with lockAwareAdapter of nestjs-locked/nestjs-cls, or name the connections that have a fence table in fence.connections`,
+      ]);
+    },
+  );
+
+  it('adapters that are not lock-aware are not warned of where the fence has names', async () => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+    const fence = { connections: ['default'] };
+    expect(await warningsAtStart({ reports: drizzleOrm() }, dataSource, fence)).toEqual([]);
+  });
+
+  it('an adapter is not warned of if its data source is lock-aware', async () => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
+    expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([]);
+  });
+
+  it('a data source is warned of once, and not its adapter, if neither is lock-aware', async () => {
+    const dataSource = await openDataSource('postgres', postgres.settings);
+    expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([
+      expect.stringMatching(
+        /^A data source of TypeORM \(postgres, .*wrap it .* nestjs-locked\/typeorm/,
+      ),
+    ]);
+  });
+});
+
+/** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
+describe('an adapter without a connection name', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it('goes by the name of its data source: a fence for another one is refused', async () => {
+    const dataSource = await openDataSource('postgres', postgres.settings);
+    lockAwareDataSource(dataSource, { connectionName: 'named' });
+    const { host, locks } = await startClsApp({
+      redisUrl: redis.url,
+      type: 'postgres',
+      settings: postgres.settings,
+      dataSource,
+      fence: { connections: ['default'] },
+    });
+    const sale = locks.withLock(stock.key, () =>
+      host.withTransaction(() => stock.takeOne(host.tx)),
+    );
+    await expect(sale).rejects.toMatchObject({
+      code: 'LOCK_CONFIG_INVALID',
+      message: expect.stringMatching(/'default'.*the lock-aware connections are 'named'/),
+    });
+    expect(await stock.quantity()).toBe(100);
+  });
+});
+
+/** An adapter without a name, in a process in which nothing else goes by the name that it has. */
+describe('an adapter of Drizzle without a connection name', () => {
+  const redis = useRedis();
+  const postgres = usePostgres();
+  const stock = useStock(postgres);
+
+  it('is known from the start: a transaction that the fence leaves out is not refused', async () => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings), {
+      connectionName: 'named',
+    });
+    const pool = openPool(postgres.url);
+    afterTest(() => pool.end());
+    const database = { provide: 'drizzle', useValue: drizzle(pool) };
+
+    @Module({ providers: [database], exports: [database] })
+    class DatabaseModule {}
+
+    const plugin = new ClsPluginTransactional({
+      imports: [DatabaseModule],
+      adapter: lockAwareAdapter(
+        new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' }),
+      ),
+    });
+    const app = await startNest({
+      imports: [
+        ClsModule.forRoot({ plugins: [plugin] }),
+        RedisLockModule.forRoot({ connection: redis.url, fence: { connections: ['default'] } }),
+      ],
+    });
+    await app
+      .get(LockService)
+      .withLock(stock.key, () => dataSource.transaction((manager) => stock.takeOne(manager)));
+    expect([await stock.quantity(), await stock.fence()]).toEqual([99, NaN]);
+  });
+});
