@@ -4,12 +4,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readDocument, ROOT, tablesBelow } from '../../../test/api/markdown.js';
 import { runCommand } from '../../../test/support/run-command.js';
-import { answerFor, ASSUMED, growthTables } from '../growth/growth-tables.mjs';
-import { busiestShare, keyShares, slotOf } from '../growth/key-shares.mjs';
-import { busiestCore, mastersNeeded } from '../growth/masters-needed.mjs';
+import { answerFor, ASSUMED, growthTables } from '../src/growth/growth-tables.js';
+import { busiestShare, type KeyShares, keyShares, slotOf } from '../src/growth/key-shares.js';
+import { busiestCore, mastersNeeded } from '../src/growth/masters-needed.js';
 
 const measured = JSON.parse(
-  readFileSync(join(ROOT, 'tools/bench/growth/measured.json'), 'utf8'),
+  readFileSync(join(ROOT, 'tools/bench/results/growth.json'), 'utf8'),
 ) as Record<keyof typeof costs | 'freeLockAloneUs' | 'freeLockBatchedUs', number>;
 
 /** Numbers with which one can do sums in one's head. */
@@ -117,7 +117,7 @@ describe('docs/growth.md', () => {
 
 describe('npm run bench:growth', () => {
   it('answers for one load', async () => {
-    const args = ['tools/bench/growth.mjs', '--rate', '1000000', '--skew', '1'];
+    const args = ['tools/bench/dist/growth/main.js', '--rate', '1000000', '--skew', '1'];
     const { code, stdout } = await runCommand(process.execPath, args, ROOT);
     const shown = { ...ASSUMED, rate: 1_000_000, contended: 0, skew: 1 };
     expect([code, stdout.trim()]).toEqual([0, answerFor(shown, measured)]);
@@ -127,13 +127,13 @@ describe('npm run bench:growth', () => {
   });
 
   it('refuses what is no number', async () => {
-    const args = ['tools/bench/growth.mjs', '--rate', 'many'];
+    const args = ['tools/bench/dist/growth/main.js', '--rate', 'many'];
     const { code, stderr } = await runCommand(process.execPath, args, ROOT);
-    expect([code, stderr.trim()]).toEqual([2, '--rate must be a number, and not below 0']);
+    expect([code, stderr.trim()]).toEqual([1, "--rate is 'many': give a number from 0"]);
   });
 });
 
-function shareOf(key: string, { upTo }: { upTo: number[] }): number {
+function shareOf(key: string, { upTo }: KeyShares): number {
   const slot = slotOf(key);
   return (upTo[slot + 1] ?? NaN) - (upTo[slot] ?? NaN);
 }

@@ -1,17 +1,7 @@
 import type { Adapter } from './adapter.js';
 import { inStrictOrder, nestjsLocked, withLinger, withoutAwaitedRelease } from './nestjs-locked.js';
+import { PEERS } from './peers.js';
 import { rawFloor } from './raw-floor.js';
-import { redisSemaphore } from './redis-semaphore.js';
-import { redlockBeta } from './redlock-beta.js';
-import { redlockUniversal } from './redlock-universal.js';
-import { sesamecareRedlock } from './sesamecare-redlock.js';
-
-export const PEERS: readonly Adapter[] = [
-  redlockBeta,
-  sesamecareRedlock,
-  redisSemaphore,
-  redlockUniversal,
-];
 
 export const ADAPTERS: readonly Adapter[] = [
   rawFloor,

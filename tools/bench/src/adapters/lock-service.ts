@@ -1,4 +1,4 @@
-import type { LockService, LockServiceOptions } from 'nestjs-locked';
+import type { LockService, LockServiceOptions, RedisConnectionOptions } from 'nestjs-locked';
 
 export interface OpenLockService {
   readonly locks: LockService;
@@ -9,17 +9,24 @@ export interface OpenLockService {
 
 /** A Nest application context of its own, as any application would have it. */
 export async function openLockService(
-  url: string,
+  connection: RedisConnectionOptions,
   options: LockServiceOptions,
 ): Promise<OpenLockService> {
   await import('reflect-metadata');
   const { NestFactory } = await import('@nestjs/core');
-  const { LockService, RedisLockModule } = await import('nestjs-locked');
-  const { LockedWork } = await import('./locked-work.js');
+  const { Locked, LockService, RedisLockModule } = await import('nestjs-locked');
+
+  class LockedWork {
+    @Locked('<key>')
+    async do(key: string, work: () => Promise<void>): Promise<void> {
+      await work();
+    }
+  }
+
   const application = await NestFactory.createApplicationContext(
     {
       module: class BenchModule {},
-      imports: [RedisLockModule.forRoot({ connection: url, ...options })],
+      imports: [RedisLockModule.forRoot({ connection, ...options })],
       providers: [LockedWork],
     },
     { logger: ['warn', 'error'], abortOnError: false },

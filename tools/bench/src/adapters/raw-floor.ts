@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Adapter, holdBy, LEASE_MS } from './adapter.js';
-import { connect } from './connect.js';
+import { type Adapter, LEASE_MS } from './adapter.js';
+import { onClient } from './peers.js';
 
 const RELEASE =
   "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) end return 0";
@@ -13,20 +13,16 @@ export const rawFloor: Adapter = {
   kind: 'floor',
   settings:
     '`SET key token NX PX 30000`, then EVALSHA of an owner-checked DEL. A busy key is retried after 1 to 3 ms.',
-  async open(url) {
-    const redis = await connect(url);
+  open: onClient(async (redis) => {
     const sha = (await redis.script('LOAD', RELEASE)) as string;
     const process = randomUUID();
     let tokens = 0;
-    return {
-      hold: holdBy(async (key) => {
-        const token = `${process}:${(tokens += 1)}`;
-        while ((await redis.set(key, token, 'PX', LEASE_MS, 'NX')) === null) {
-          await sleep(1 + Math.random() * 2);
-        }
-        return () => redis.evalsha(sha, 1, key, token);
-      }),
-      close: async () => redis.disconnect(),
+    return async (key) => {
+      const token = `${process}:${(tokens += 1)}`;
+      while ((await redis.set(key, token, 'PX', LEASE_MS, 'NX')) === null) {
+        await sleep(1 + Math.random() * 2);
+      }
+      return () => redis.evalsha(sha, 1, key, token);
     };
-  },
+  }),
 };

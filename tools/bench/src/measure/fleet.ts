@@ -2,8 +2,7 @@ import type { Adapter } from '../adapters/adapter.js';
 import type { LoadResult } from '../worker/load.js';
 import { WorkerProcess } from '../worker/worker-process.js';
 import { overlapsIn } from './exclusion.js';
-import { monotonicNs } from './monotonic-ns.js';
-import { jainFairness, percentile } from './statistics.js';
+import { jainFairness, monotonicNs, percentile } from './statistics.js';
 
 /** How long before its beginning a round is announced, so that every process has heard of it. */
 const NOTICE_MS = 25;

@@ -14,6 +14,12 @@ export function spreadOf(values: readonly number[]): Spread {
   };
 }
 
+/** The spread of each of several measurements. */
+export function spreadsOf(values: Readonly<Record<string, readonly number[] | number>>) {
+  const spreads = Object.entries(values).map(([id, of]) => [id, spreadOf([of].flat())] as const);
+  return Object.fromEntries(spreads) as Record<string, Spread>;
+}
+
 /** Round by round, so that what slows the whole machine down for a while cancels out. */
 export function ratioOf(above: readonly number[], below: readonly number[]): Spread {
   return spreadOf(above.map((value, round) => value / (below[round] ?? NaN)));
@@ -32,4 +38,9 @@ export function jainFairness(shares: readonly number[]): number {
   const sum = shares.reduce((total, share) => total + share, 0);
   const squares = shares.reduce((total, share) => total + share ** 2, 0);
   return squares === 0 ? NaN : sum ** 2 / (shares.length * squares);
+}
+
+/** Nanoseconds of CLOCK_MONOTONIC, which on Linux is one clock for all processes of the machine. */
+export function monotonicNs(): number {
+  return Number(process.hrtime.bigint());
 }

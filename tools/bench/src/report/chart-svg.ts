@@ -2,14 +2,9 @@ import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
 import type { Spread } from '../measure/statistics.js';
 import { inDigits } from './format.js';
 
-export interface Point {
-  readonly x: number;
-  readonly y: Spread;
-}
-
 export interface Series {
   readonly name: string;
-  readonly points: readonly Point[];
+  readonly points: readonly { readonly x: number; readonly y: Spread }[];
   readonly isOurs: boolean;
 }
 
@@ -28,16 +23,32 @@ const TOP = 56;
 const BOTTOM = 56;
 const LABEL_HEIGHT = 19;
 
-const OURS = [
-  { light: '#2f6fde', dark: '#5b95ff' },
-  { light: '#0d8050', dark: '#3ddc97' },
-];
-const PEERS = [
-  { light: '#b4540a', dark: '#f0a35e' },
-  { light: '#a3287f', dark: '#ee85cf' },
-  { light: '#6b5bd2', dark: '#b0a4ff' },
-  { light: '#8a6d00', dark: '#dcc04a' },
-];
+/** By their number among the lines of ours, or among the others. */
+const COLOURS = {
+  light: {
+    'ours-0': '#2f6fde',
+    'ours-1': '#0d8050',
+    'peer-0': '#b4540a',
+    'peer-1': '#a3287f',
+    'peer-2': '#6b5bd2',
+    'peer-3': '#8a6d00',
+  },
+  dark: {
+    'ours-0': '#5b95ff',
+    'ours-1': '#3ddc97',
+    'peer-0': '#f0a35e',
+    'peer-1': '#ee85cf',
+    'peer-2': '#b0a4ff',
+    'peer-3': '#dcc04a',
+  },
+} as const;
+
+const STYLE =
+  'text{font-size:13px;fill:var(--soft)}.heading{font-size:16px;font-weight:600;fill:var(--ink)}' +
+  '.grid{stroke:var(--line)}.series path{fill:none;stroke:currentColor;stroke-width:1.5}' +
+  '.series .line{stroke-width:2;stroke-linejoin:round}.series .ours{stroke-width:3}' +
+  '.series .leader{stroke-width:1;opacity:.55}.series circle{fill:currentColor}' +
+  '.series text{fill:currentColor;font-weight:600}';
 
 /** Lines over a logarithmic axis, with the middle half of the rounds as a bar at each point. */
 export function chartSvg({ title, xTitle, yTitle, series }: Chart): string {
@@ -52,141 +63,88 @@ export function chartSvg({ title, xTitle, yTitle, series }: Chart): string {
     roundForSvg(
       HEIGHT - BOTTOM - ((Math.log10(value) - from) / (to - from)) * (HEIGHT - TOP - BOTTOM),
     );
-  const styled = withColours(series);
+  const own = {
+    light: { ...BASE_COLOURS.light, ...COLOURS.light },
+    dark: { ...BASE_COLOURS.dark, ...COLOURS.dark },
+    style: STYLE,
+  };
+  const labelAt = placesOfLabels(series, y);
+  const counts = { ours: 0, peer: 0 };
+  const parts = [
+    text({ x: 16, y: 28, class: 'heading' }, title),
+    ...Array.from({ length: to - from + 1 }, (_, n) => tick(10 ** (from + n), y)),
+    rotated(20, (TOP + HEIGHT - BOTTOM) / 2, yTitle),
+    ...xs.map((value) =>
+      text({ x: x(value), y: HEIGHT - BOTTOM + 20, 'text-anchor': 'middle' }, value),
+    ),
+    text({ x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 12, 'text-anchor': 'middle' }, xTitle),
+    ...series.map((one) => {
+      const kind = one.isOurs ? 'ours' : 'peer';
+      const colour = `${kind}-${counts[kind]++}`;
+      return `<g class="series" style="color:var(--${colour})">${line(one, x, y)}${labelAt(one)}</g>`;
+    }),
+  ];
+  const label = spoken(title, series);
+  return `${svgPicture({ width: WIDTH, height: HEIGHT, label, own, parts })}\n`;
+}
+
+function text(attributes: Readonly<Record<string, string | number>>, content: string | number) {
+  const list = Object.entries(attributes).map(([name, value]) => ` ${name}="${value}"`);
+  return `<text${list.join('')}>${escapeMarkup(content)}</text>`;
+}
+
+function rotated(x: number, y: number, content: string): string {
+  return text({ x, y, 'text-anchor': 'middle', transform: `rotate(-90 ${x} ${y})` }, content);
+}
+
+function tick(value: number, y: (value: number) => number): string {
+  const words = value >= 1 ? value.toLocaleString('en') : String(Number(value.toPrecision(1)));
   return (
-    svgPicture({
-      width: WIDTH,
-      height: HEIGHT,
-      label: spoken(title, series),
-      attributes: ' class="chart"',
-      own: {
-        light: { ...BASE_COLOURS.light, ...coloursOf(styled, 'light') },
-        dark: { ...BASE_COLOURS.dark, ...coloursOf(styled, 'dark') },
-        style: styleOf(styled),
-      },
-      parts: [
-        `<text class="heading" x="16" y="28">${escapeMarkup(title)}</text>`,
-        yAxis(from, to, y, yTitle),
-        xAxis(xs, x, xTitle),
-        ...styled.map(({ name, points }) => line(name, points, x, y)),
-        labels(styled, y),
-      ],
-    }) + '\n'
-  );
-}
-
-interface Styled extends Series {
-  readonly colours: { readonly light: string; readonly dark: string };
-  readonly name: string;
-}
-
-function withColours(series: readonly Series[]): Styled[] {
-  const free = { ours: [...OURS], peers: [...PEERS] };
-  return series.map((one) => {
-    const colours = (one.isOurs ? free.ours : free.peers).shift() ?? {
-      light: '#888',
-      dark: '#888',
-    };
-    return { ...one, colours };
-  });
-}
-
-function coloursOf(series: readonly Styled[], scheme: 'light' | 'dark'): Record<string, string> {
-  return Object.fromEntries(series.map(({ name, colours }) => [classOf(name), colours[scheme]]));
-}
-
-function styleOf(series: readonly Styled[]): string {
-  return (
-    '.chart text{font-size:13px;fill:var(--soft)}' +
-    '.chart .heading{font-size:16px;font-weight:600;fill:var(--ink)}' +
-    '.chart .label{font-weight:600}.chart .grid{stroke:var(--line);stroke-width:1}' +
-    '.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .ours{stroke-width:3}' +
-    '.chart .spread{stroke-width:1.5}.chart .leader{fill:none;stroke-width:1;opacity:.55}' +
-    series
-      .map(
-        ({ name, isOurs }) =>
-          `.chart .${classOf(name)}{stroke:var(--${classOf(name)})}` +
-          `.chart circle.${classOf(name)}{fill:var(--${classOf(name)})}` +
-          `.chart text.${classOf(name)}{stroke:none;fill:var(--${classOf(name)})}` +
-          (isOurs ? `.chart path.line.${classOf(name)}{stroke-width:3}` : ''),
-      )
-      .join('')
-  );
-}
-
-function yAxis(from: number, to: number, y: (value: number) => number, title: string): string {
-  const ticks = Array.from({ length: to - from + 1 }, (_, n) => 10 ** (from + n));
-  const middle = (TOP + HEIGHT - BOTTOM) / 2;
-  return (
-    ticks
-      .map(
-        (value) =>
-          `<line class="grid" x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(value)}" y2="${y(value)}"/>` +
-          `<text x="${LEFT - 8}" y="${y(value) + 4}" text-anchor="end">${tick(value)}</text>`,
-      )
-      .join('') +
-    `<text x="20" y="${middle}" text-anchor="middle" transform="rotate(-90 20 ${middle})">${escapeMarkup(title)}</text>`
-  );
-}
-
-function xAxis(xs: readonly number[], x: (value: number) => number, title: string): string {
-  return (
-    xs
-      .map(
-        (value) =>
-          `<text x="${x(value)}" y="${HEIGHT - BOTTOM + 20}" text-anchor="middle">${value}</text>`,
-      )
-      .join('') +
-    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 12}" text-anchor="middle">${escapeMarkup(title)}</text>`
+    `<path class="grid" d="M${LEFT} ${y(value)}H${WIDTH - RIGHT}"/>` +
+    text({ x: LEFT - 8, y: y(value) + 4, 'text-anchor': 'end' }, words)
   );
 }
 
 function line(
-  name: string,
-  points: readonly Point[],
+  { name, points, isOurs }: Series,
   x: (value: number) => number,
   y: (value: number) => number,
 ): string {
-  const path = points.map((point, n) => `${n === 0 ? 'M' : 'L'}${x(point.x)} ${y(point.y.median)}`);
-  return (
-    `<path class="line ${classOf(name)}" d="${path.join('')}"/>` +
-    points
-      .map(
-        (point) =>
-          `<path class="spread ${classOf(name)}" d="M${x(point.x)} ${y(point.y.low)}V${y(point.y.high)}"/>` +
-          `<circle class="${classOf(name)}" cx="${x(point.x)}" cy="${y(point.y.median)}" r="4">` +
-          `<title>${escapeMarkup(`${name}: ${inDigits(point.y.median)}`)}</title></circle>`,
-      )
-      .join('')
+  const path = points.map((point) => `${x(point.x)} ${y(point.y.median)}`).join('L');
+  const marks = points.map(
+    (point) =>
+      `<path d="M${x(point.x)} ${y(point.y.low)}V${y(point.y.high)}"/>` +
+      `<circle cx="${x(point.x)}" cy="${y(point.y.median)}" r="4">` +
+      `<title>${escapeMarkup(`${name}: ${inDigits(point.y.median)}`)}</title></circle>`,
   );
+  return `<path class="line${isOurs ? ' ours' : ''}" d="M${path}"/>${marks.join('')}`;
 }
 
 /** Names at the ends of the lines, moved apart where lines end close to each other. */
-function labels(series: readonly Styled[], y: (value: number) => number): string {
+function placesOfLabels(
+  series: readonly Series[],
+  y: (value: number) => number,
+): (one: Series) => string {
   const ends = series
-    .flatMap(({ name, points }) => {
-      const last = points.at(-1);
-      return last === undefined ? [] : [{ name, end: y(last.y.median), at: y(last.y.median) }];
-    })
-    .sort((a, b) => a.end - b.end);
+    .map((one) => ({ one, end: y(one.points.at(-1)?.y.median ?? 1) }))
+    .sort((a, b) => a.end - b.end)
+    .map((label) => ({ ...label, at: label.end }));
   for (const [n, label] of ends.entries()) {
-    const above = ends[n - 1];
-    if (above !== undefined) label.at = Math.max(label.at, above.at + LABEL_HEIGHT);
+    label.at = Math.max(label.at, (ends[n - 1]?.at ?? -Infinity) + LABEL_HEIGHT);
   }
-  const overflow = Math.max(0, (ends.at(-1)?.at ?? 0) - (HEIGHT - BOTTOM));
-  for (const label of ends) label.at -= overflow;
-  for (const [n, label] of [...ends.entries()].reverse()) {
-    const below = ends[n + 1];
-    if (below !== undefined) label.at = Math.min(label.at, below.at - LABEL_HEIGHT);
+  let lowest = HEIGHT - BOTTOM;
+  for (const label of ends.toReversed()) {
+    label.at = Math.min(label.at, lowest);
+    lowest = label.at - LABEL_HEIGHT;
   }
-  const lineEnd = WIDTH - RIGHT - 66;
-  return ends
-    .map(
-      ({ name, end, at }) =>
-        `<path class="leader ${classOf(name)}" d="M${lineEnd} ${end}L${WIDTH - RIGHT + 4} ${roundForSvg(at)}"/>` +
-        `<text class="label ${classOf(name)}" x="${WIDTH - RIGHT + 10}" y="${roundForSvg(at + 4)}">${escapeMarkup(name)}</text>`,
-    )
-    .join('');
+  return (wanted) => {
+    const { end, at } = ends.find(({ one }) => one === wanted) ?? { end: 0, at: 0 };
+    const leader = `M${WIDTH - RIGHT - 66} ${end}L${WIDTH - RIGHT + 4} ${roundForSvg(at)}`;
+    return (
+      `<path class="leader" d="${leader}"/>` +
+      text({ x: WIDTH - RIGHT + 10, y: roundForSvg(at + 4) }, wanted.name)
+    );
+  };
 }
 
 /** The powers of ten around all values. */
@@ -203,15 +161,4 @@ function spoken(title: string, series: readonly Series[]): string {
       `${name}: ${points.map(({ x, y }) => `${x}: ${inDigits(y.median)}`).join(', ')}`,
   );
   return `${title}. ${lines.join('. ')}`;
-}
-
-function tick(value: number): string {
-  return value >= 1 ? value.toLocaleString('en') : String(Number(value.toPrecision(1)));
-}
-
-function classOf(name: string): string {
-  return `s-${name
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9]+/g, '-')
-    .replaceAll(/^-|-$/g, '')}`;
 }

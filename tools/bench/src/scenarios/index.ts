@@ -1,17 +1,10 @@
-import { distinctKeys } from './distinct-keys.js';
-import { forms } from './forms.js';
-import { heldLocks } from './held-locks.js';
-import { linger } from './linger.js';
-import { manyKeys } from './many-keys.js';
-import { oneProcess } from './one-process.js';
-import { processes } from './processes.js';
-import { scaling } from './scaling.js';
+import { distinctKeys, heldLocks } from './many-locks.js';
+import { memory } from './memory.js';
+import { oneProcess, processes, scaling, workInside } from './one-key.js';
 import type { Scenario } from './scenario.js';
-import { sequence } from './sequence.js';
-import { serverCpu } from './server-cpu.js';
 import { transactions } from './transactions.js';
 import { waiters } from './waiters.js';
-import { workInside } from './work-inside.js';
+import { forms, linger, manyKeys, sequence, serverCpu } from './without-contention.js';
 
 export const SCENARIOS: readonly Scenario[] = [
   sequence,
@@ -26,5 +19,6 @@ export const SCENARIOS: readonly Scenario[] = [
   heldLocks,
   waiters,
   distinctKeys,
+  memory,
   transactions,
 ];

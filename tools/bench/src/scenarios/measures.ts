@@ -1,30 +1,11 @@
 import type { Round } from '../measure/fleet.js';
-import type { Measure } from './scenario.js';
+import type { Spent } from '../measure/server-statistics.js';
+import { measure } from './contest.js';
 
-export const RATE: Measure<Round> = {
-  id: 'rate',
-  title: 'holds per second',
-  unit: '',
-  of: ({ perSecond }) => perSecond,
-};
+export const RATE = measure('rate', 'holds per second', '', (round: Round) => round.perSecond);
+export const P99_WAIT = measure('p99', 'p99 wait', 'ms', (round: Round) => round.p99WaitMs);
+export const FAIRNESS = measure('fairness', 'fairness', '', (round: Round) => round.fairness);
+export const CLIENT_CPU = measure('client-cpu', 'client CPU', 'µs', (round: Round) => round.cpuUs);
 
-export const P99_WAIT: Measure<Round> = {
-  id: 'p99',
-  title: 'p99 wait',
-  unit: 'ms',
-  of: ({ p99WaitMs }) => p99WaitMs,
-};
-
-export const FAIRNESS: Measure<Round> = {
-  id: 'fairness',
-  title: 'fairness',
-  unit: '',
-  of: ({ fairness }) => fairness,
-};
-
-export const CLIENT_CPU: Measure<Round> = {
-  id: 'client-cpu',
-  title: 'client CPU',
-  unit: 'µs',
-  of: ({ cpuUs }) => cpuUs,
-};
+/** Of a round whose cost was looked up at the server. */
+export type CostedRound = Round & Spent;

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { spreadOf } from '../measure/statistics.js';
-import { WorkerProcess } from '../worker/worker-process.js';
-import type { Scenario } from './scenario.js';
+import { spreadOf, spreadsOf } from '../measure/statistics.js';
+import { withServices, type WorkerProcess } from '../worker/worker-process.js';
+import { limit, type Scenario } from './scenario.js';
 
 const PROCESSES = 10;
 const WAITERS = 1_000;
-const LEASE_MS = 30_000;
 const WATCHED_MS = 2_000;
 
 export const waiters: Scenario = {
@@ -13,18 +12,14 @@ export const waiters: Scenario = {
   title: '10,000 waiters on one key in 10 processes',
   what: '1,000 callers in each of 10 processes wait for a held key, which is then released. Figures are for one process.',
   isQuick: false,
-  async run({ url }) {
-    const holder = WorkerProcess.start();
-    const crowd = Array.from({ length: PROCESSES }, () => WorkerProcess.start());
-    const all = <T>(act: (worker: WorkerProcess) => Promise<T>): Promise<T[]> =>
-      Promise.all(crowd.map(act));
-    try {
-      await Promise.all(
-        [holder, ...crowd].map((worker) => worker.do('openService', { url, leaseMs: LEASE_MS })),
-      );
+  run: ({ url }) =>
+    withServices(1 + PROCESSES, { url, leaseMs: 30_000 }, async ([holder, ...crowd]) => {
+      const all = <T>(act: (worker: WorkerProcess) => Promise<T>): Promise<T[]> =>
+        Promise.all(crowd.map(act));
       const wait = async (count: number): Promise<void> => {
-        await holder.do('takeMany', { prefix: 'waiters', count: 1 });
-        await all((worker) => worker.do('startWaiting', { key: 'waiters:0', count }));
+        const keys = Array.from({ length: count }, () => 'waiters');
+        await holder.do('takeMany', { keys: ['waiters'] });
+        await all((worker) => worker.do('startWaiting', { keys }));
         await sleep(1_000);
       };
       const serve = async (): Promise<void> => {
@@ -40,14 +35,17 @@ export const waiters: Scenario = {
       const cpuWaiting = await all((worker) => worker.do('idle', { ms: WATCHED_MS }));
       const servedFrom = performance.now();
       await serve();
-      const servedMs = performance.now() - servedFrom;
+      const served = performance.now() - servedFrom;
       await sleep(1_000);
       const after = await all((worker) => worker.do('footprint'));
       const cpuAfter = await all((worker) => worker.do('idle', { ms: WATCHED_MS }));
 
-      const differences = (of: 'heapBytes' | 'timers', to: typeof before): number[] =>
+      const more = (of: 'heapBytes' | 'timers', to: typeof before): number[] =>
         to.map((size, n) => (size[of] - (before[n]?.[of] ?? NaN)) / WAITERS);
       const share = (cpuMs: readonly number[]): number[] => cpuMs.map((ms) => ms / WATCHED_MS);
+      const timers = more('timers', during);
+      const cpu = share(cpuWaiting);
+      const heapLeft = more('heapBytes', after);
       return {
         columns: [
           { id: 'heap', title: 'heap per waiter', unit: 'bytes' },
@@ -58,51 +56,38 @@ export const waiters: Scenario = {
         rows: [
           {
             name: 'while they wait',
-            values: {
-              heap: spreadOf(differences('heapBytes', during)),
-              timers: spreadOf(differences('timers', during)),
-              cpu: spreadOf(share(cpuWaiting)),
-            },
+            values: spreadsOf({ heap: more('heapBytes', during), timers, cpu }),
           },
           {
             name: 'afterwards',
-            values: {
-              heap: spreadOf(differences('heapBytes', after)),
-              timers: spreadOf(differences('timers', after)),
-              cpu: spreadOf(share(cpuAfter)),
-              served: spreadOf([servedMs]),
-            },
+            values: spreadsOf({
+              heap: heapLeft,
+              timers: more('timers', after),
+              cpu: share(cpuAfter),
+              served,
+            }),
           },
         ],
         goals: [
           {
             id: 'waiters-timers',
             text: 'Timers per waiter, of 10,000',
-            better: 'lower',
-            aim: 1,
-            isLimit: true,
-            value: spreadOf(differences('timers', during)),
+            ...limit(1),
+            value: spreadOf(timers),
           },
           {
             id: 'waiters-heap',
             text: 'Heap left per waiter, bytes',
-            better: 'lower',
-            aim: 100,
-            isLimit: true,
-            value: spreadOf(differences('heapBytes', after)),
+            ...limit(100),
+            value: spreadOf(heapLeft),
           },
           {
             id: 'waiters-cpu',
             text: 'Share of a core that a process with 1,000 waiters uses',
-            better: 'lower',
-            aim: 0.02,
-            isLimit: true,
-            value: spreadOf(share(cpuWaiting)),
+            ...limit(0.02),
+            value: spreadOf(cpu),
           },
         ],
       };
-    } finally {
-      await Promise.all([holder, ...crowd].map((worker) => worker.end()));
-    }
-  },
+    }),
 };

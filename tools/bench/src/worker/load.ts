@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OpenLocks } from '../adapters/adapter.js';
 import { HoldLog, type Holds } from '../measure/hold-log.js';
-import { monotonicNs } from '../measure/monotonic-ns.js';
+import { monotonicNs } from '../measure/statistics.js';
 
 /** Callers of one process that take a lock again and again, as soon as they have given it back. */
 export interface Load {

@@ -1,7 +1,6 @@
-import type { Lock } from 'nestjs-locked';
+import type { Lock, LockServiceOptions } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type OpenLockService, openLockService } from '../adapters/lock-service.js';
-import { type Footprint, footprint } from './footprint.js';
 
 const AT_ONCE = 500;
 const WAIT_MS = 600_000;
@@ -12,18 +11,17 @@ let waiting: Promise<unknown> = Promise.resolve();
 
 /** Tasks with very many locks of ours. They share one lock service, which the first of them opens. */
 export const SCALE_TASKS = {
-  async openService({ url, leaseMs }: { readonly url: string; readonly leaseMs: number }) {
-    service = await openLockService(url, { leaseMs, waitMs: WAIT_MS });
+  async openService({ url, ...options }: LockServiceOptions & { readonly url: string }) {
+    service = await openLockService(url, { waitMs: WAIT_MS, ...options });
     // What is compiled or allocated once is not to be counted as part of the locks.
     await takeAndRelease('warm-up', 2_000);
   },
 
-  /** Takes and keeps so many keys. */
-  async takeMany({ prefix, count }: { readonly prefix: string; readonly count: number }) {
-    for (let from = 0; from < count; from += AT_ONCE) {
-      const size = Math.min(AT_ONCE, count - from);
-      const names = Array.from({ length: size }, (_, n) => `${prefix}:${from + n}`);
-      held.push(...(await Promise.all(names.map((name) => locks().acquire(name)))));
+  /** Takes and keeps these keys. */
+  async takeMany({ keys }: { readonly keys: readonly string[] }) {
+    for (let from = 0; from < keys.length; from += AT_ONCE) {
+      const some = keys.slice(from, from + AT_ONCE);
+      held.push(...(await Promise.all(some.map((key) => locks().acquire(key)))));
     }
   },
 
@@ -40,13 +38,13 @@ export const SCALE_TASKS = {
     return kept;
   },
 
-  /** So many callers ask for a key, and release it as soon as they get it. */
-  async startWaiting({ key, count }: { readonly key: string; readonly count: number }) {
-    const wait = async (): Promise<void> => {
+  /** A caller for each of these asks for the key, and releases it as soon as it gets it. */
+  async startWaiting({ keys }: { readonly keys: readonly string[] }) {
+    const wait = async (key: string): Promise<void> => {
       const lock = await locks().acquire(key);
       await lock.release();
     };
-    waiting = Promise.all(Array.from({ length: count }, wait));
+    waiting = Promise.all(keys.map(wait));
     waiting.catch(() => {}); // `allServed` reports it
   },
 
@@ -59,8 +57,14 @@ export const SCALE_TASKS = {
     return takeAndRelease(prefix, count);
   },
 
-  async footprint(): Promise<Footprint> {
-    return footprint();
+  /** What this process keeps, when everything has been collected that can be. */
+  async footprint() {
+    globalThis.gc?.();
+    globalThis.gc?.();
+    return {
+      heapBytes: process.memoryUsage().heapUsed,
+      timers: process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length,
+    };
   },
 
   /** @returns the CPU time that this process uses meanwhile, in milliseconds */
@@ -69,10 +73,6 @@ export const SCALE_TASKS = {
     await sleep(ms);
     const { user, system } = process.cpuUsage(before);
     return (user + system) / 1_000;
-  },
-
-  async closeService(): Promise<void> {
-    await service?.close();
   },
 };
 

@@ -2,8 +2,10 @@ import { type OpenLocks } from '../adapters/adapter.js';
 import { adapterOf } from '../adapters/index.js';
 import { type Load, type LoadResult, runLoad } from './load.js';
 import { SCALE_TASKS } from './scale-tasks.js';
+import type { openTransactions, TransactionApplication } from './transaction-application.js';
 
 let locks: OpenLocks | undefined;
+let transact: Awaited<ReturnType<typeof openTransactions>> | undefined;
 
 /** What a worker can be asked to do. Each task gets and gives what IPC can carry. */
 export const TASKS = {
@@ -14,6 +16,16 @@ export const TASKS = {
   load(load: Load): Promise<LoadResult> {
     if (locks === undefined) throw new Error('The locks of this process are not open');
     return runLoad(locks, load);
+  },
+
+  async openTransactions(application: TransactionApplication): Promise<void> {
+    const { openTransactions } = await import('./transaction-application.js');
+    transact = await openTransactions(application);
+  },
+
+  transact({ count, keys }: { readonly count: number; readonly keys: number }) {
+    if (transact === undefined) throw new Error('The application of this process is not open');
+    return transact(count, keys);
   },
 
   ...SCALE_TASKS,

@@ -1,4 +1,5 @@
 import { ChildProgram } from 'kit';
+import type { LockServiceOptions } from 'nestjs-locked';
 import { fileURLToPath } from 'node:url';
 import type { Answer, Order, TaskInput, TaskName, TaskOutput } from './tasks.js';
 
@@ -26,4 +27,29 @@ export class WorkerProcess extends ChildProgram<Order, Answer> {
     this.disconnect();
     await this.ended;
   }
+}
+
+/** Processes that end when `act` has. */
+export async function withWorkers<T>(
+  count: number,
+  act: (workers: [WorkerProcess, WorkerProcess, ...WorkerProcess[]]) => Promise<T>,
+): Promise<T> {
+  const workers = Array.from({ length: count }, () => WorkerProcess.start());
+  try {
+    return await act(workers as Parameters<typeof act>[0]);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.end()));
+  }
+}
+
+/** Processes with a lock service each. */
+export function withServices<T>(
+  count: number,
+  options: LockServiceOptions & { readonly url: string },
+  act: (workers: [WorkerProcess, WorkerProcess, ...WorkerProcess[]]) => Promise<T>,
+): Promise<T> {
+  return withWorkers(count, async (workers) => {
+    await Promise.all(workers.map((worker) => worker.do('openService', options)));
+    return act(workers);
+  });
 }
