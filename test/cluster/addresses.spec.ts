@@ -1,4 +1,4 @@
-/** Nodes that do not say where they are, or say it by name. */
+/** Nodes that do not report their address, or report a host name. */
 import { describe, expect, it } from '@jest/globals';
 import type { RedisServer } from 'dev-servers';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
@@ -13,7 +13,7 @@ import { uniqueKey } from '../support/unique-key.js';
 const open = async (connection: RedisConnectionOptions): Promise<LockEngine> =>
   (await openLocksOn(connection, { leaseMs: 1_500, waitMs: 10_000 })).engine;
 
-describe('a node that is alone in its cluster, and knows no address of its own', () => {
+describe('a node that is alone in its cluster, and does not know its own address', () => {
   async function startAlone(): Promise<RedisServer> {
     const node = await startRedisServer('--cluster-enabled', 'yes');
     const admin = openAdmin(node.url);
@@ -47,14 +47,14 @@ describe('a node that is alone in its cluster, and knows no address of its own',
     await locksWork([{ host: 'localhost', port }]);
   });
 
-  it('is reached at the port that was given, if that is another one outside of its container', async () => {
+  it('is reached at the port that was given, if that differs outside of its container', async () => {
     const { port } = await startAlone();
     const { url } = await TcpProxy.start(port);
     await locksWork([{ host: '127.0.0.1', port: Number(new URL(url).port) }]);
   });
 });
 
-describe('nodes that are told how to call each other', () => {
+describe('nodes that are configured how to name each other', () => {
   it.each([
     ['not at all', ['--cluster-preferred-endpoint-type', 'unknown-endpoint'], '127.0.0.1'],
     [
@@ -62,8 +62,12 @@ describe('nodes that are told how to call each other', () => {
       ['--cluster-preferred-endpoint-type', 'hostname', '--cluster-announce-hostname', 'localhost'],
       'localhost',
     ],
-    ['by a name that they lack', ['--cluster-preferred-endpoint-type', 'hostname'], '127.0.0.1'],
-  ])('%s: locks work, also when slots move', async (_how, args, host) => {
+    [
+      'by a host name that they do not have',
+      ['--cluster-preferred-endpoint-type', 'hostname'],
+      '127.0.0.1',
+    ],
+  ])('%s: locks work, even when slots move', async (_how, args, host) => {
     const cluster = await startRedisCluster({ replicasPerMaster: 0, args });
     const locks = await openLocksOn(cluster.connection, { leaseMs: 1_500, waitMs: 10_000 });
     const one = locks.engine;

@@ -16,7 +16,7 @@ const PATIENT_MS = 60_000;
 
 const types = (events: readonly LockEvent[]): string[] => events.map(({ type }) => type);
 
-/** A cluster of its own for each test, with two lock services and one of the masters, which has `key`. */
+/** A separate cluster for each test, with two lock services and one of the masters, which has `key`. */
 async function stage(leaseMs = LEASE_MS) {
   const cluster = await startRedisCluster({ nodeTimeoutMs: 2_000 });
   const [victim] = (await cluster.servers.masters()) as [RedisServer];
@@ -27,7 +27,7 @@ async function stage(leaseMs = LEASE_MS) {
     if ((await cluster.masterOf(name)) === victim) key = name;
     else elsewhere = name;
   }
-  /** Processes hear of an outage, and of its end, one after the other: none refuses a call for it. */
+  /** Processes learn of an outage, and of its end, one after the other: none may refuse a call because of it. */
   const open = () => cluster.openLocks({ leaseMs, waitMs: 60_000, failFastAfterMs: Infinity });
   /** Another process waits for the key, and the replica knows. */
   const waitsThere = async (): Promise<void> => {
@@ -41,7 +41,7 @@ async function stage(leaseMs = LEASE_MS) {
 describe('a master of the cluster', () => {
   fault(
     'killed while held and waited for',
-    'the holder keeps its lock on the new master, and the waiter gets it by message [G30]',
+    'the holder keeps its lock on the new master, and the waiter is granted it by message [G30]',
     async (measure) => {
       const { victim, key, elsewhere, open, waitsThere } = await stage();
       const near = await open();
@@ -97,7 +97,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'steps down for its replica',
-    'the lock is kept, and the waiter gets it by message; nothing is lost [G31]',
+    'the lock is kept, and the waiter is granted it by message; nothing is lost [G31]',
     async (measure) => {
       const { cluster, victim, key, open, waitsThere } = await stage(3_000);
       const [replica] = (await cluster.servers.replicasOf(victim)) as [RedisServer];
@@ -123,7 +123,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'frozen until its replica has taken over',
-    'a command on its way to it is carried out by the new master; nobody gets in when the old one wakes up [G32]',
+    'a command in flight to it is executed by the new master; nobody enters when the old one wakes up [G32]',
     async (measure) => {
       const { victim, key, open } = await stage(3_000);
       const near = await open();
@@ -133,7 +133,7 @@ describe('a master of the cluster', () => {
       const lock = await near.engine.acquire(key); // its first command is never read
       measure('acquired after', performance.now() - from, 'ms');
       const waiting = far.engine.acquire(key);
-      victim.resume(); // it carries out what it has not read yet, and then learns that it is a replica
+      victim.resume(); // it executes what it has not read yet, and then learns that it is a replica
 
       await openAdmin(victim.url).ping();
       await sleep(2_000);
@@ -148,7 +148,7 @@ describe('a master of the cluster', () => {
 
   fault(
     'killed, replaced, and made the master again',
-    'its outage is over, and does not count when it is back',
+    'its outage has ended, and does not count when it is back',
     async () => {
       const { cluster, victim, key, open } = await stage(3_000);
       const { engine, events } = await open();

@@ -1,4 +1,4 @@
-/** Nodes that are in no view of the cluster, because a slot is still on its way to them. */
+/** Nodes that are in no view of the cluster, because a slot is still moving to them. */
 import { expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -70,7 +70,7 @@ it('a node without slots to which a command was sent is kept for a minute after 
   expect(guest.isGone).toBe(true);
 });
 
-it('a node that is named after the locks were closed is not connected to', async () => {
+it('no connection is opened to a node that is named after the locks were closed', async () => {
   const clock = new CountingClock();
   const nodes = await clusterNodes(clock);
   const handshake = new RedisHandshake({

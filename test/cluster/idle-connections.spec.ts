@@ -1,4 +1,4 @@
-/** Connections to the nodes of a cluster that are dead, or not what they were, although nothing says so. */
+/** Connections to the nodes of a cluster that are dead, or have changed, without a sign. */
 import { describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { ForgettingProxy } from '../support/forgetting-proxy.js';
@@ -9,13 +9,13 @@ import { startRedisServer } from '../support/own-redis.js';
 import { SlowClock } from '../support/slow-clock.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A single try has a second, in which a connection is made anew. A busy machine may need more. */
+/** A single try has a second, in which a connection is replaced. A busy machine may need more. */
 const SLOWER = 2;
 /** Every connection is checked every second. */
 const LEASE_MS = 3_000;
 
 describe('a rarely used master', () => {
-  it('is asked over a new connection if the old one was forgotten: a single try of a free key succeeds', async () => {
+  it('is reached over a new connection if the old one was dropped: a single try of a free key succeeds', async () => {
     const { servers } = await startRedisCluster({ replicasPerMaster: 0 });
     const proxies = new Map<string, ForgettingProxy>();
     for (const { port } of servers.nodes)
@@ -44,7 +44,7 @@ describe('a rarely used master', () => {
 });
 
 describe('a node that was reset, and has a new id', () => {
-  it('counts its waiters again within the interval', async () => {
+  it('counts its waiters again within the check interval', async () => {
     const node = await startRedisServer(
       ...['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'],
     );
@@ -57,7 +57,7 @@ describe('a node that was reset, and has a new id', () => {
     };
     await takeAllSlots();
     const connection = { cluster: [{ host: '127.0.0.1', port: node.port }] };
-    // Connections are checked every five seconds, and what a script hears of its listeners every 30.
+    // Connections are checked every five seconds, and the listeners that a script counts every 30.
     const options = { leaseMs: 15_000, waitMs: 30_000 };
     const [one, two] = [
       await openLocksOn(connection, options),
@@ -84,7 +84,7 @@ describe('a node that was reset, and has a new id', () => {
       const releasedAt = performance.now();
       await held.release();
       await (await waiting).release();
-      expect(performance.now() - releasedAt).toBeLessThan(2_500); // it did not look for itself
+      expect(performance.now() - releasedAt).toBeLessThan(2_500); // it did not poll
     }
   });
 });

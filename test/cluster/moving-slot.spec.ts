@@ -9,7 +9,7 @@ import { openAdmin } from '../support/open-locks.js';
 import { useRedisCluster } from '../support/own-cluster.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command is waited for 1.5 s, and a busy machine may take as long. Renewed as often. */
+/** A command may take 1.5 s, and a busy machine may need as long. Renewed as often. */
 const LEASE_MS = 4_500;
 /** For how long a whole release is tried: half of the time that a command may take. */
 const WHOLE_FOR_MS = LEASE_MS / 6;
@@ -38,7 +38,7 @@ describe('a slot that moves', () => {
   });
 
   afterEach(async () => {
-    // What a test has left half-way would stand in the way of the next one.
+    // A move that a test has left half-way would disturb the next one.
     if ((await cluster.servers.masterOf(slot)) === to) return;
     await cluster.servers.moveKeys(slot).catch(() => {});
     await cluster.servers.endMove(slot).catch(() => {});
@@ -115,7 +115,7 @@ describe('a slot that moves', () => {
     });
 
     for (const how of ['released', 'released by a process whose own calls wait'])
-      fault(how, 'another process that waits gets it at once', async () => {
+      fault(how, 'another waiting process gets it at once', async () => {
         const { engine } = await cluster.openLocks({ leaseMs: LEASE_MS, localHandovers: 0 });
         const lock = await engine.acquire(key);
         const next = far.acquire(key);
@@ -131,7 +131,7 @@ describe('a slot that moves', () => {
         if (own !== undefined) expect(await (await own).release()).toBe(true);
       });
 
-    fault('taken away', 'its holder knows at once, and the waiter gets it', async (measure) => {
+    fault('taken away', 'its holder is told at once, and the waiter gets it', async (measure) => {
       const lock = await near.acquire(key);
       const next = far.acquire(key);
       await waitsFor(await cluster.masterOf(key), key);
@@ -147,7 +147,7 @@ describe('a slot that moves', () => {
       expect(await second.release()).toBe(true);
     });
 
-    fault('looked at by the only waiter', 'it keeps its place', async () => {
+    fault('checked by the only waiter', 'it keeps its position', async () => {
       const lock = await near.acquire(key);
       const source = await cluster.masterOf(key);
       const next = far.acquire(key);
@@ -156,7 +156,7 @@ describe('a slot that moves', () => {
         (await openAdmin(source.url).zrange(`lock:{${key}}:queue`, '0', '0'))[0];
       await cluster.servers.beginMove(slot, to);
       const before = await waiter();
-      await openAdmin(source.url).call('CLIENT', 'KILL', 'TYPE', 'pubsub'); // who may have missed a message looks again
+      await openAdmin(source.url).call('CLIENT', 'KILL', 'TYPE', 'pubsub'); // waiters then check again
       await eventually(async () => {
         expect(await waiter()).toMatch(/^[0-9a-f]{32}:/);
         expect(await waiter()).not.toBe(before);
@@ -187,8 +187,8 @@ describe('a slot that moves', () => {
   );
 
   fault(
-    'asked for half-way',
-    'a call waits until the slot has arrived; a single try says that the store could not tell [G35]',
+    'requested half-way',
+    'a call waits until the slot has arrived; a single try fails with LockStoreError [G35]',
     async () => {
       await (await near.acquire(key)).release(); // its fence is there, the rest is not
       await cluster.servers.beginMove(slot, to);
@@ -225,7 +225,7 @@ describe('a slot that moves', () => {
     },
   );
 
-  fault('moved while nobody looked', 'the next command follows it at once', async (measure) => {
+  fault('moved while it was unused', 'the next command follows it at once', async (measure) => {
     await (await near.acquire(key)).release();
     const before = openAdmin((await cluster.masterOf(key)).url);
     await cluster.servers.moveSlot(slot, to);
@@ -233,7 +233,7 @@ describe('a slot that moves', () => {
     const from = performance.now();
     const lock = await near.acquire(key);
     measure('acquired after', performance.now() - from, 'ms');
-    // It was asked once, or not at all if a look at the cluster came between.
+    // It was asked once, or not at all if the cluster was queried in between.
     const refused = /errorstat_MOVED:count=(\d+)/.exec(await before.info('errorstats'));
     expect(Number(refused?.[1] ?? 0)).toBeLessThanOrEqual(1);
     expect(await lock.release()).toBe(true);
@@ -241,7 +241,7 @@ describe('a slot that moves', () => {
 
   fault(
     'a node that forgets the scripts',
-    'every lock goes on, there and elsewhere [G37]',
+    'every lock keeps working, there and elsewhere [G37]',
     async () => {
       const lock = await near.acquire(key);
       await openAdmin((await cluster.masterOf(key)).url).script('FLUSH');

@@ -22,7 +22,7 @@ const PATIENT_MS = 60_000;
 describe('a master that the majority has left', () => {
   fault(
     'for longer than a lease',
-    'it goes on for the node time-out, then refuses; the holder learns of it in time, and the waiter gets in afterwards [G41]',
+    'it keeps granting for the node time-out, then refuses; the holder learns of it in time, and the waiter enters afterwards [G41]',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 2_000 });
       const near = await openLocksOn(cluster.connection, { leaseMs: LEASE_MS });
@@ -67,7 +67,7 @@ describe('a master that the majority has left', () => {
 describe('a start that fails', () => {
   fault(
     'because of one master, while another one is lost',
-    'when both are there again, no outage of that start is left',
+    'when both are back, no outage of that start is left',
     async () => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
       const [lost, silent] = cluster.servers.nodes as [RedisServer, RedisServer];
@@ -105,7 +105,7 @@ describe('a start that fails', () => {
 });
 
 describe('a master that is away while another one refuses renewals', () => {
-  it('failed renewals are told of the other one, and not of each key of the one that is away', async () => {
+  it('failed renewals are reported for the other one, not for each key of the one that is away', async () => {
     const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
     const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 15_000 });
     const away = uniqueKey();
@@ -131,7 +131,7 @@ describe('a slot that is refused while every master answers', () => {
     ['a key that was locked before', true],
     ['a key that nobody has locked yet', false],
   ])(
-    'an interrupted move, %s: an outage of the slot until it is closed, and no other keys are concerned [G42]',
+    'an interrupted move, %s: an outage of the slot until the move is ended, which affects no other keys [G42]',
     async (_what, isUsed) => {
       const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
       const key = uniqueKey();
@@ -148,7 +148,7 @@ describe('a slot that is refused while every master answers', () => {
       await expect(engine.ping()).rejects.toThrow(`Cannot use slot ${slot} of the cluster`);
       await (await engine.acquire(elsewhere)).release();
       await expect(engine.acquire(key, { waitMs: 0 })).rejects.toThrow();
-      await sleep(3_000); // it is tried again meanwhile, and told once
+      await sleep(3_000); // it is tried again meanwhile, and reported once
       expect(events.map(({ type }) => type)).toEqual(['store-lost']);
 
       await cluster.servers.moveKeys(slot);
@@ -160,7 +160,7 @@ describe('a slot that is refused while every master answers', () => {
     },
   );
 
-  it('nobody serves it: an outage of the slot until somebody does [G42]', async () => {
+  it('no master serves it: an outage of the slot until one does [G42]', async () => {
     const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 1_500 });
     const key = uniqueKey();
     const slot = await cluster.slotOf(key);
@@ -177,7 +177,7 @@ describe('a slot that is refused while every master answers', () => {
     expect(await engine.ping()).toBeGreaterThan(0);
   });
 
-  it('nobody serves it: that is told, and not for each key of the slot', async () => {
+  it('no master serves it: that is reported once, not for each key of the slot', async () => {
     const { engine, events } = await openLocksOn(cluster.connection, { leaseMs: 6_000 });
     const key = uniqueKey();
     const [slot, owner] = [await cluster.slotOf(key), await cluster.masterOf(key)];

@@ -1,4 +1,4 @@
-/** The trouble of one master is no concern of the keys that others have. */
+/** A fault of one master does not affect the keys of others. */
 import { expect, it } from '@jest/globals';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
@@ -6,7 +6,7 @@ import { openLocksOn } from '../support/open-locks.js';
 import { startRedisCluster } from '../support/own-cluster.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-it('leases that are shorter than the time limit of a command outlive the silence of another master, and so does clean-up', async () => {
+it('leases shorter than the time limit of a command survive the silence of another master, and so does clean-up', async () => {
   const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
   // A command may take five seconds here, which is longer than the leases of the test.
   const { engine } = await openLocksOn(cluster.connection, { leaseMs: 30_000 });

@@ -1,4 +1,4 @@
-/** Rights that one master of a cluster takes from the user of a process that works. */
+/** Rights that one master of a cluster revokes from the user of a running process. */
 import { describe, expect, it } from '@jest/globals';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, type OpenedLocks, openLocksOn } from '../support/open-locks.js';
@@ -11,8 +11,8 @@ const LEASE_MS = 900;
 const told = ({ events }: OpenedLocks): string[] =>
   events.map(({ type }) => type).filter((type) => /^(rights|inbox|store)-/.test(type));
 
-describe.each(['-pubsub', '-publish', '-cluster|myid'])('one master takes %s', (right) => {
-  it('is told, with its address, and again when the right is back; the others have their share', async () => {
+describe.each(['-pubsub', '-publish', '-cluster|myid'])('one master revokes %s', (right) => {
+  it('this is reported, with its address, and again when the right is back; the others have their share', async () => {
     const { servers, connection, masterOf } = await startOne();
     const impaired = await openLocksOn(
       { ...connection, redisOptions: { username: 'app', password: 'secret' } },

@@ -1,4 +1,4 @@
-/** A command whose connection broke before the answer came is sent again, and the cluster may refuse it by then. */
+/** A command whose connection broke before the answer came is sent again, and may then be refused by the cluster. */
 import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -35,7 +35,7 @@ async function openConnection(url: string): Promise<CommandConnection> {
   return connection;
 }
 
-it('a command that may have run counts as such, although it is refused when it is sent again', async () => {
+it('a command that may have run counts as such even if it is refused when it is sent again', async () => {
   const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
   const key = uniqueKey();
   const master = await cluster.masterOf(key);

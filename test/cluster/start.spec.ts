@@ -30,7 +30,7 @@ function newCluster(...args: ConstructorParameters<typeof Cluster>): Cluster {
   return client;
 }
 
-/** Why a store on this client cannot be opened. */
+/** The error with which a store on this client fails to open. */
 async function refusal(client: RedisCluster): Promise<Error> {
   const { store, events } = newRedisStore(client, { leaseMs: 1_500 });
   const error: unknown = await store.open(events).catch((reason: unknown) => reason);
@@ -46,7 +46,7 @@ async function lockNames({ url }: { url: string }, part: string): Promise<string
 }
 
 describe('hashSlot', () => {
-  it('is what the server computes', async () => {
+  it('agrees with the server', async () => {
     expect(hashSlot('123456789')).toBe(0x31c3);
     const keys = ['', 'a', 'user1000', '{user1000}.following', 'foo{}{bar}', 'foo{{bar}}zap'];
     const more = [
@@ -85,7 +85,7 @@ describe('a lock service on a Redis Cluster', () => {
     expect(await openAdmin(keeper.url).exists(record)).toBe(0);
   });
 
-  it('leaves a client of the application alone, connected or closed', async () => {
+  it('does not touch a client of the application, connected or closed', async () => {
     const idle = newCluster(cluster.servers.startupNodes);
     const closed = newCluster(cluster.servers.startupNodes);
     closed.disconnect();
@@ -128,7 +128,7 @@ describe('a lock service on a Redis Cluster', () => {
   it.each([
     ['a prefix', 'app:'],
     ['a prefix with a hash tag, which keeps all locks in one slot', '{app}:'],
-  ])('obeys keyPrefix of the client: %s', async (_what, keyPrefix) => {
+  ])('uses the keyPrefix of the client: %s', async (_what, keyPrefix) => {
     const { engine } = await openLocksOn(newCluster(cluster.servers.startupNodes, { keyPrefix }));
     const keys = [uniqueKey('k'), uniqueKey('k')];
     const lock = await engine.acquire(keys);
@@ -144,7 +144,7 @@ describe('a lock service on a Redis Cluster', () => {
     await eventually(() => expect(lock.isHeld).toBe(false));
   });
 
-  it('gets along with the rights that the message names, and says which they are', async () => {
+  it('needs only the rights that the message names', async () => {
     const nodes = cluster.servers.startupNodes;
     const grant = async (...rights: string[]): Promise<void> => {
       for (const { url } of cluster.servers.nodes)
@@ -170,14 +170,14 @@ describe('a lock service on a Redis Cluster', () => {
     expect(await (await waiting).release()).toBe(true);
   });
 
-  it('says that a server is no node of a cluster', async () => {
+  it('reports a server that is not a node of a cluster', async () => {
     const { port } = await startRedisServer();
     const error = await refusal(newCluster([{ port }]));
     expect(error).toBeInstanceOf(LockConfigError);
     expect(error.message).toMatch(/^The server in 'connection' is not a node of a Redis Cluster/);
   });
 
-  it('says that no node answers', async () => {
+  it('reports that no node answers', async () => {
     const gone = await startRedisServer();
     await gone.stop();
     const client = newCluster([{ port: gone.port }]);
@@ -190,7 +190,7 @@ describe('a lock service on a Redis Cluster', () => {
     expect(error.message).toContain(`:${gone.port}: `);
   });
 
-  it('does not take a node that has not joined the cluster for all of it', async () => {
+  it('does not mistake a node that has not joined the cluster for the whole cluster', async () => {
     const lone = await startRedisServer('--cluster-enabled', 'yes');
     const client = newCluster([{ port: lone.port }]);
     const { store, events } = newRedisStore(client, { leaseMs: 1_500, startMs: 600 });
@@ -201,7 +201,7 @@ describe('a lock service on a Redis Cluster', () => {
     );
   });
 
-  it('asks no further node, and arms no timer, once it is closed', async () => {
+  it('queries no further node, and arms no timer, once it is closed', async () => {
     const asked = new Set<number>();
     const silent = await Promise.all(
       Array.from({ length: 3 }, async () => {
@@ -222,7 +222,7 @@ describe('a lock service on a Redis Cluster', () => {
     expect(await opening).toBeInstanceOf(LockAbortedError);
     await sleep(1_500); // longer than one node may take
     expect(asked.size).toBe(1);
-    expect(clock.timers).toBe(0); // nor does it go on looking, which would keep the process alive
+    expect(clock.timers).toBe(0); // nor does it go on querying, which would keep the process alive
   });
 
   it('gives up a master that is away, once it is closed', async () => {
@@ -250,7 +250,7 @@ describe('a lock service on a Redis Cluster', () => {
     for (const server of masters) expect(await lockNames(server, commands)).toHaveLength(1);
   });
 
-  it('opens no connection for a look that ends after it was closed', async () => {
+  it('opens no connection for a query that ends after it was closed', async () => {
     const { servers } = await startRedisCluster();
     const client = newCluster(servers.startupNodes);
     const duplicate = client.duplicate.bind(client);
@@ -267,7 +267,7 @@ describe('a lock service on a Redis Cluster', () => {
       return eyes;
     };
     const { engine, store } = await openLocksOn(client);
-    // Nothing is sent to this one, whose answer would name the new master before anybody looks.
+    // Nothing is sent to this one, whose answer would name the new master before the cluster is queried.
     const asked = await servers.masterOf(hashSlot(`lock:process:${store.processId}`));
     const old = (await servers.masters()).find((master) => master !== asked) as RedisServer;
     const [next] = (await servers.replicasOf(old)) as [RedisServer];
@@ -285,7 +285,7 @@ describe('a lock service on a Redis Cluster', () => {
       expect(await lockNames(next, store.processId)).toEqual([]);
   });
 
-  it('says that the password is wrong', async () => {
+  it('reports a wrong password', async () => {
     const redisOptions = { username: 'nobody', password: 'secret' };
     const error = await refusal(newCluster(cluster.servers.startupNodes, { redisOptions }));
     expect(error).toBeInstanceOf(LockConfigError);

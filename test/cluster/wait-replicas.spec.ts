@@ -8,7 +8,7 @@ import { openAdmin } from '../support/open-locks.js';
 import { openReplicatedLocks } from '../support/open-replicated-locks.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** Longer than a failover. A command is waited for 5 s, a WAIT for half a second. */
+/** Longer than a failover. A command may take 5 s, a WAIT half a second. */
 const LEASE_MS = 60_000;
 const NOT_ACKNOWLEDGED = /only 0 of 1 replicas have acknowledged it within \d+ ms$/;
 
@@ -22,7 +22,7 @@ async function start() {
     const [replica] = await servers.replicasOf(master);
     return replica as RedisServer;
   };
-  /** A key that this master has, or has not. */
+  /** A key that this master has, or does not have. */
   const keyOf = async (master: RedisServer, isThere = true): Promise<string> => {
     for (;;) {
       const key = uniqueKey();
@@ -39,7 +39,7 @@ async function start() {
 }
 
 describe('waitReplicas in a cluster', () => {
-  it('means the replicas of the master that has the key [G38]', async () => {
+  it('counts the replicas of the master that has the key [G38]', async () => {
     const { servers, connection, replicaOf, keyOf, there } = await start();
     const { engine, store } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
     const masters = await servers.masters();
@@ -61,7 +61,7 @@ describe('waitReplicas in a cluster', () => {
     expect(await (await engine.acquire(others)).release()).toBe(true);
   });
 
-  it('holds for renewals while a slot moves, and on the master to which it has moved', async () => {
+  it('applies to renewals while a slot moves, and on the master to which it has moved', async () => {
     const { servers, connection, masterOf, keyOf, there } = await start();
     const { engine, store } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
     const [from, to] = (await servers.masters()) as [RedisServer, RedisServer];
@@ -77,12 +77,12 @@ describe('waitReplicas in a cluster', () => {
     await servers.endMove(slot);
     await lock.ensureRemaining(LEASE_MS + 30_000);
     expect(await masterOf(key)).toBe(to);
-    // The replica has the lease, but hears a little later that the slot is its master's now.
+    // The replica has the lease, but learns a little later that the slot is its master's now.
     await eventually(async () => expect(await there(key)).toContain(store.processId));
     expect(await lock.release()).toBe(true);
   });
 
-  it('a promoted replica has none of its own: what is held is released there, and nothing new counts [G38]', async () => {
+  it('a promoted replica has no replicas: held locks are released there, and no new lease counts [G38]', async () => {
     const { servers, connection, replicaOf, keyOf } = await start();
     const { engine, events } = await openReplicatedLocks(connection, { leaseMs: LEASE_MS });
     const [master] = (await servers.masters()) as [RedisServer];
@@ -100,7 +100,7 @@ describe('waitReplicas in a cluster', () => {
     await lock.release().catch(() => {}); // the first attempt may go to the dead master, and is repeated
     await eventually(async () => expect(await onReplica.exists(`lock:{${held}}`)).toBe(0), 40_000);
 
-    // It is no outage any more: calls wait as long as they like, and the error says what is missing.
+    // The outage is over: calls wait for their whole time, and the error says what is missing.
     await eventually(() => expect(events.map(({ type }) => type)).toContain('store-back'), 40_000);
     for (const waitMs of [8_000, 0]) {
       const error = await engine.acquire(other, { waitMs }).catch((reason: unknown) => reason);

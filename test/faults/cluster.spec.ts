@@ -1,4 +1,4 @@
-/** What operators do to a Redis Cluster under load, and what befalls it, as a register at each key's door sees it. */
+/** Operations and accidents of a Redis Cluster under load, as recorded by a register of who enters each key. */
 import { describe, expect } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
@@ -29,7 +29,7 @@ const STAYS_MASTER = ['--cluster-allow-replica-migration', 'no'];
 const run = promisify(execFile);
 const types = (events: readonly LockEvent[]): string[] => events.map(({ type }) => type);
 
-/** So many keys whose slots are in this range. */
+/** This many keys whose slots are in this range. */
 function keysIn(first: number, last: number, count: number): string[] {
   const keys: string[] = [];
   while (keys.length < count) {
@@ -59,7 +59,7 @@ async function cli(...args: string[]): Promise<string> {
   return stdout;
 }
 
-/** A node that no cluster knows yet. Its bus takes the port that is 10,000 higher. */
+/** A node that no cluster knows yet. Its bus uses a port that is 10,000 higher. */
 async function startNode(): Promise<RedisServer> {
   for (;;) {
     const port = 23_000 + Math.floor(Math.random() * 9_000);
@@ -97,7 +97,7 @@ async function seenFrom(node: RedisServer, id: string): Promise<string | undefin
 describe('operations under load', () => {
   fault(
     'add-node, reshard, rebalance and del-node of redis-cli',
-    'nobody is inside with another one, numbers rise, and every key is locked again after each step',
+    'two callers are never inside at once, numbers rise, and every key is locked again after each step',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, args: STAYS_MASTER });
       const [first] = cluster.servers.nodes as [RedisServer];
@@ -138,7 +138,7 @@ describe('operations under load', () => {
 
   fault(
     'CLUSTER FAILOVER FORCE, then TAKEOVER, then a master whose port another server takes',
-    'nobody is inside with another one, but for what a failover had not copied; numbers rise; the strange server gets nothing [G44]',
+    'two callers are never inside at once, except with locks that a failover had not copied; numbers rise; the other server gets nothing [G44]',
     async (measure) => {
       const cluster = await startRedisCluster({ nodeTimeoutMs: 2_000 });
       const masters = await cluster.servers.masters();
@@ -190,7 +190,7 @@ describe('operations under load', () => {
 describe('accidents of a cluster', () => {
   fault(
     'thousands of locks held over a failover',
-    'all of them are kept, nobody gets in, and all are given back',
+    'all of them are kept, nobody enters, and all are released',
     async (measure) => {
       const cluster = await startRedisCluster({ nodeTimeoutMs: 2_000 });
       const near = await cluster.openLocks({ leaseMs: 15_000, waitMs: 60_000 });
@@ -231,8 +231,8 @@ describe('accidents of a cluster', () => {
   );
 
   fault(
-    'a network that swallows everything between one process and one master',
-    'that process loses what it holds there in time, and only that; the next one gets in after it has been told',
+    'a network that drops everything between one process and one master',
+    'that process loses its locks there in time, and only those; the next one enters after it has been told',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
       const proxies = new Map<number, TcpProxy>();
@@ -289,7 +289,7 @@ describe('accidents of a cluster', () => {
 
   fault(
     'a master that comes back without its data',
-    'the holder is told within a renewal, later numbers are higher, and other masters are not concerned [G43]',
+    'the holder is told within a renewal, later numbers are higher, and other masters are not affected [G43]',
     async (measure) => {
       const cluster = await startRedisCluster({ replicasPerMaster: 0, nodeTimeoutMs: 60_000 });
       const near = await cluster.openLocks({ leaseMs: LEASE_MS });
@@ -384,7 +384,7 @@ describe('a cluster with TLS', () => {
         const calls = await to.info('commandstats');
         return Number(/cmdstat_asking:calls=(\d+)/.exec(calls)?.[1] ?? 0);
       };
-      const askedBefore = await asked(); // at the start, to see whether the user may
+      const askedBefore = await asked(); // at the start, to check the right
       await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId);
       await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
       for (const found of await from.cluster('GETKEYSINSLOT', slot, 100))

@@ -12,18 +12,18 @@ import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command is waited for a third of it, and so long a waiter relies on messages; acceptance leases take 1 s. */
+/** A command may take a third of it, and a waiter relies on messages for as long; acceptance leases take 1 s. */
 const LEASE_MS = 3_000;
 const SAFETY_MS = LEASE_MS / 3;
 const ACCEPT_MS = 1_000;
-/** So long that nobody gets in by waiting for an end of a lease. */
+/** Too long for anybody to enter because a lease has ended. */
 const LONG_LEASE_MS = 60_000;
 /** While connections are cut again and again: long enough for a renewal that fails a few times on a busy machine. */
 const RACE_LEASE_MS = 2 * LEASE_MS;
 const LONG_SAFETY_MS = 5_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
-/** Long next to the way of a command to Redis: the place of a call counts from there. */
+/** Long compared with the way of a command to Redis, from which the position of a call counts. */
 const ASKED_APART_MS = 200;
 
 afterAll(() => LockProcess.endAll());
@@ -134,7 +134,7 @@ describe('a single message lost', () => {
     measure('entered after', ms, `ms of ${SAFETY_MS}`);
   });
 
-  // Today one stays: the one that the re-check introduced, which was answered with the old one.
+  // One token used to stay: the one that the re-check introduced, which was answered with the old one.
   it('the grant: no token stays in the process', async () => {
     const { proxy, near, far } = await nearAndFar();
     const lock = await near.engine.acquire(key);
@@ -151,7 +151,7 @@ describe('a single message lost', () => {
   });
 
   fault('"wanted"', 'bounded by the timer of the waiter [R18]', async (measure) => {
-    // A process that keeps an unused lease gives it up only because it hears that it is wanted.
+    // A process gives up an unused lease only because a message says that the key is wanted.
     const { proxy, near, far } = await nearAndFar({ leaseMs: LONG_LEASE_MS, lingerMs: 60_000 });
     await far.engine.withLock(key, {}, () => {});
     expect(await observer.holder(key)).not.toBeNull();
@@ -348,7 +348,7 @@ async function race(
     );
   }
 
-  // Somebody always waited: a pause between two holds is what the cuts have cost.
+  // Somebody always waited, so a pause between two holds is due to the cuts.
   const pauses = holds.slice(1).map((next, i) => next.entered - holds[i]!.left);
   const longest = Math.max(...pauses);
   expect(longest).toBeLessThan(10 * Math.max(RACE_LEASE_MS / 3, ACCEPT_MS));

@@ -11,9 +11,9 @@ import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command is waited for 1 s. Renewed every second. */
+/** A command may take 1 s. Renewed every second. */
 const LEASE_MS = 3_000;
-/** So long that nobody gets in by waiting for an end of a lease, nor by its own look within the limits below. */
+/** Too long for anybody to enter because a lease has ended, or by polling, within the limits below. */
 const LONG_LEASE_MS = 60_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 3_000;
@@ -60,7 +60,7 @@ describe('one address that leads to another master, with connections left open',
         await eventually(async () => expect(await inboxOf(onNext, near.inbox)).toBe(1));
         measure('healed after', performance.now() - from, `ms of ${LEASE_MS}`);
         expect(performance.now() - from).toBeLessThan(LEASE_MS);
-        // A command of the other process is enough, and its waiter is put back into the queue.
+        // One command of the other process is enough to put its waiter back into the queue.
         await far.store.inspector.inspect(key).catch(() => {});
         await (await far.engine.acquire(uniqueKey())).release();
         await eventually(async () => expect(await inboxOf(onNext, far.inbox)).toBe(1));

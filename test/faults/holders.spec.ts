@@ -14,7 +14,7 @@ import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_500;
-/** So long that a busy machine, which may stand still for a second, does not let it end. */
+/** Long enough that it does not end on a busy machine, which may pause for a second. */
 const SAFE_LEASE_MS = 3_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
@@ -82,7 +82,7 @@ describe('a holder', () => {
 
   fault(
     'key overwritten by an operator',
-    "'deleted' at the next renewal, the stranger's key untouched",
+    "'deleted' at the next renewal, and the other client's key is not touched",
     async (measure) => {
       const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
@@ -104,7 +104,7 @@ describe('a holder', () => {
 
   fault(
     'key deleted while others wait',
-    'the holder is told, a waiter enters with a higher token, its key is not touched [G9]',
+    'the holder is told, a waiter enters with a higher token, and its key is not touched [G9]',
     async (measure) => {
       const first = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const second = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
@@ -176,7 +176,7 @@ describe('a holder', () => {
       const end = await observer.leaseEnd(key);
       expect(await observer.holder(key)).toBe(token);
 
-      // The handler goes on for ever: the next caller gets in when the lease has run out, under another token.
+      // The handler never ends: the next caller enters when the lease has run out, with another token.
       const { held, entered } = await next;
       expect(entered).toBeGreaterThanOrEqual(end.earliest);
       expect(entered).toBeLessThan(end.latest + SOON_MS);
@@ -233,7 +233,7 @@ describe('clocks', () => {
   fault("Redis' clock stepped back an hour", 'tokens still rise', async (measure) => {
     const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const admin = openAdmin(server.url);
-    // What a server leaves behind whose clock was an hour ahead.
+    // The state left by a server whose clock was an hour ahead.
     const ahead = (Date.now() + 3_600_000) * 1_000;
     await admin.set(`lock:{${key}}:fence`, ahead);
     const tokens: number[] = [];
@@ -251,7 +251,7 @@ describe('clocks', () => {
 describe('the application', () => {
   fault(
     'closed while handlers hold locks',
-    'handlers finish, renewed meanwhile, released after, waiters rejected, Redis closed last',
+    'handlers finish, their locks are renewed meanwhile and released afterwards, waiters are rejected, Redis is closed last',
     async (measure) => {
       const leaseMs = 1_500;
       const holds = 10;

@@ -1,4 +1,4 @@
-/** Connections that are dead although nothing says so, because a balancer or a router has forgotten them. */
+/** Connections that are dead without a sign, because a balancer or a router has dropped them. */
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { LockAbortedError } from 'nestjs-locked';
@@ -19,22 +19,22 @@ import { uniqueKey } from '../support/unique-key.js';
 /** Each connection is checked every second, and a command may take as long. */
 const LEASE_MS = 3_000;
 const CHECK_MS = 1_000;
-/** A single try has a second, in which a connection is made anew. A busy machine may need more. */
+/** A single try has a second, in which a connection is replaced. A busy machine may need more. */
 const SLOWER = 2;
-/** Bound on what takes half a second by the clock of an idle machine: so long an idle connection may take to answer. */
+/** Bound on what takes half a second on an idle machine: the time that an idle connection may take to answer. */
 const REPLACED_MS = 3_000 * SLOWER;
 
 afterAll(() => LockProcess.endAll());
 const server = useRedisServer();
 const observer = new LockObserver(server);
 
-/** Two lock services; the connections of the first one are forgotten. */
+/** Two lock services; the connections of the first one are dropped. */
 async function forgotten(forgetAfterMs: number, leaseMs = LEASE_MS, clock: Clock = systemClock) {
   const proxy = await ForgettingProxy.start(server.port, forgetAfterMs);
   const { engine, events, store } = await openLocks(proxy.url, { leaseMs, clock });
   const other = await openLocks(server.url, { leaseMs });
   const outages = () => events.filter(({ type }) => type === 'store-lost');
-  /** Waits until the connections are forgotten again. */
+  /** Waits until the connections are dropped again. */
   const idle = async (): Promise<void> => {
     const before = proxy.forgotten;
     await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
@@ -45,9 +45,9 @@ async function forgotten(forgetAfterMs: number, leaseMs = LEASE_MS, clock: Clock
 describe.each([
   ['sooner than it is checked', 300 * SLOWER, LEASE_MS],
   ['sooner than it is checked, with the defaults', 1_000 * SLOWER, 30_000],
-])('a connection that is forgotten %s', (_, forgetAfterMs, leaseMs) => {
+])('a connection that is dropped %s', (_, forgetAfterMs, leaseMs) => {
   concurrentIt(
-    'a single try of a free key succeeds, again and again, and no outage is told',
+    'a single try of a free key succeeds, again and again, and no outage is reported',
     async () => {
       const { engine, events, outages, idle } = await forgotten(
         forgetAfterMs,
@@ -80,7 +80,7 @@ describe.each([
 
 describe('a connection to the master that sentinels name', () => {
   concurrentIt(
-    'is made anew within the call if it was forgotten: a single try of a free key succeeds',
+    'is replaced within the call if it was dropped: a single try of a free key succeeds',
     async () => {
       const set = await RedisReplicaSet.start();
       afterTest(() => set.stop());
@@ -106,23 +106,23 @@ describe('a connection to the master that sentinels name', () => {
   );
 });
 
-describe('a connection that takes long to be made anew', () => {
-  concurrentIt('is no outage as long as commands have time', async () => {
+describe('a connection that takes long to be replaced', () => {
+  concurrentIt('is not an outage as long as commands have time', async () => {
     const { proxy, engine, events, outages, idle } = await forgotten(1_500, 30_000);
     await idle();
     proxy.delayMs = 1_000;
     const askedAt = performance.now();
     await (await engine.acquire(uniqueKey())).release();
-    expect(performance.now() - askedAt).toBeGreaterThan(1_000); // for so long nothing could be said
+    expect(performance.now() - askedAt).toBeGreaterThan(1_000); // no answer was possible for this long
     expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
     expect(outages()).toEqual([]);
   });
 });
 
-describe('a connection that is forgotten sooner than it is checked', () => {
+describe('a connection that is dropped sooner than it is checked', () => {
   const FORGET_MS = 300;
 
-  it('a release, a renewal and a wait get through', async () => {
+  it('a release, a renewal and a wait succeed', async () => {
     const { engine, events, other, outages, idle } = await forgotten(FORGET_MS);
     const key = uniqueKey();
     const lock = await engine.acquire(key, { leaseMs: 60_000 });
@@ -146,7 +146,7 @@ describe('a connection that is forgotten sooner than it is checked', () => {
     expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
   });
 
-  it('an operator takes a key away, which must not be done twice', async () => {
+  it('an operator revokes a lock, which must not be done twice', async () => {
     const { engine, other, idle } = await forgotten(FORGET_MS);
     const key = uniqueKey();
     const lock = await other.acquire(key);
@@ -172,8 +172,8 @@ describe('a connection that is forgotten sooner than it is checked', () => {
   });
 });
 
-describe('a connection that is forgotten later than it is checked', () => {
-  concurrentIt('never is: no command waits for anything', async () => {
+describe('a connection that would be dropped later than it is checked', () => {
+  concurrentIt('is never dropped: no command has to wait', async () => {
     const { engine, events, proxy } = await forgotten(3 * CHECK_MS);
     const before = proxy.forgotten;
     await sleep(5 * CHECK_MS);
@@ -183,9 +183,9 @@ describe('a connection that is forgotten later than it is checked', () => {
   });
 });
 
-describe('a server in whose place another one stands', () => {
+describe('a server that was replaced by another one', () => {
   concurrentIt(
-    'is noticed within the interval, though no connection breaks: what is held is lost, and waiters are heard',
+    'is noticed within the interval, though no connection breaks: held locks are lost, and waiters get their messages',
     async () => {
       const [first, second] = [
         await startRedisServer(),
@@ -199,7 +199,7 @@ describe('a server in whose place another one stands', () => {
       await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
       expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
 
-      await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was looked at
+      await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was checked
 
       const key = uniqueKey();
       const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;
@@ -210,7 +210,7 @@ describe('a server in whose place another one stands', () => {
       const releasedAt = performance.now();
       await held.release();
       await (await waiting).release();
-      expect(performance.now() - releasedAt).toBeLessThan(4_000); // it would look for itself after five seconds
+      expect(performance.now() - releasedAt).toBeLessThan(4_000); // it would poll after five seconds
     },
   );
 });

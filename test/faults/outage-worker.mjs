@@ -1,7 +1,7 @@
 /**
  * A process that asks Redis for locks at a steady rate, with the built library. Started with `fork`, with the URL of
- * Redis and the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with what
- * became of the calls of that time, and `acquire` with the kind of one answer.
+ * Redis and the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with the
+ * outcomes of the calls of that time, and `acquire` with the outcome of one call.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AFTER_STALL_MS } from '../../libs/nestjs-locked/dist/modules/core/time/after-silence.js';
@@ -62,7 +62,8 @@ async function ask(ms) {
     heap.push(usedMb());
     next += 500;
   }
-  // The last one is given up. Collecting garbage blocks the event loop, and whoever asked then gets more time, once.
+  // The last one is given up. Collecting garbage blocks the event loop, and a call that was made then gets more time,
+  // once.
   await sleep(store.commandTimeoutMs + AFTER_STALL_MS);
   return { asked, heap, kinds };
 }

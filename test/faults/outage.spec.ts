@@ -1,4 +1,4 @@
-/** Redis is away or silent for long, and the application does not stop asking. */
+/** Redis is away or silent for long, and the application keeps requesting locks. */
 import { describe, expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { fork } from 'node:child_process';
@@ -13,10 +13,10 @@ import { startRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const WORKER = fileURLToPath(new URL('./outage-worker.mjs', import.meta.url));
-/** A command is waited for 500 ms: an outage of eight seconds is as long for it as 80 s are with the default lease. */
+/** A command may take 500 ms: eight seconds of outage compare to it as 80 s do to the default lease. */
 const LEASE_MS = 1_500;
 const OUTAGE_MS = 8_000;
-/** So many commands may be on their way, and as many may wait. */
+/** This many commands may be in flight, and as many may wait. */
 const MOST = 1_000;
 
 interface Asked {
@@ -47,7 +47,7 @@ async function start() {
   };
 }
 
-/** The scripts that were carried out. */
+/** The scripts that were executed. */
 async function scriptsRun(admin: Redis): Promise<number> {
   const stats = await admin.info('commandstats');
   const counts = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
@@ -63,7 +63,7 @@ function growth(heap: readonly number[]): number {
 describe('1,000 calls a second go on while Redis', () => {
   fault(
     'is killed for eight seconds',
-    'the memory is flat, nothing old is carried out afterwards, and calls are served at once',
+    'the memory is flat, no old command is executed afterwards, and calls are served at once',
     async (measure) => {
       const { server, ask, acquire } = await start();
       await server.kill();
@@ -86,7 +86,7 @@ describe('1,000 calls a second go on while Redis', () => {
 
   fault(
     'is silent for eight seconds',
-    'the memory is flat, and it finds only what was on its way when it fell silent',
+    'the memory is flat, and Redis finds only the commands in flight when it fell silent',
     async (measure) => {
       const { server, ask, acquire } = await start();
       const admin = openAdmin(server.url);
@@ -151,7 +151,7 @@ describe('a call that ends while Redis is silent for longer than its lease', () 
     expect(await other.engine.tryAcquire(key)).not.toBe(null);
   }
 
-  fault('while it waits', 'leaves no place in the queue, so that a single try succeeds', () =>
+  fault('while it waits', 'leaves no entry in the queue, so that a single try succeeds', () =>
     passes(true, 2_500),
   );
 

@@ -1,4 +1,4 @@
-/** What a restart of Redis leaves of a lock that is held and waited for, if it has kept it on disk. */
+/** A lock that is held and waited for during a restart of Redis that has kept it on disk. */
 import { describe, expect } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { mkdtempSync, rmSync } from 'node:fs';

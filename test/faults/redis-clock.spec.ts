@@ -96,11 +96,11 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
     await next.release();
   });
 
-  it('stepped back over a holder that vanished: its unreported tokens are not given again [R5]', async () => {
+  it('stepped back after a holder vanished: its unreported tokens are not issued again [R5]', async () => {
     const { server, setClock } = await startSteppedClockRedis();
     const admin = openAdmin(server.url);
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
-    // Local hand-overs, of which the server hears nothing.
+    // Local hand-overs, of which the server does not learn.
     let last = await a!.engine.acquire(key);
     for (const next of Array.from({ length: 500 }, () => a!.engine.acquire(key))) {
       void last.release();

@@ -1,4 +1,4 @@
-/** ioredis keeps timers for connections that it is told to close twice, and a process does not end before them. */
+/** ioredis keeps timers for connections that are closed twice, and a process does not end before them. */
 import { describe, expect } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';

@@ -1,6 +1,6 @@
 /**
- * Failovers that three real sentinels carry out. What cannot be avoided is measured as well: who holds what while two
- * masters answer. It is one file because its tests share what a failover is looked at with.
+ * Failovers that three real sentinels carry out. The unavoidable is measured as well: who holds what while two masters
+ * answer. It is one file because its tests share the observers of a failover.
  */
 import { describe, expect } from '@jest/globals';
 import {
@@ -40,10 +40,10 @@ const PARTED_LEASE_MS = 3_000;
 const WAIT_MS = 100_000;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 3_000;
-/** When the old master has been told to follow the new one, at the latest; as a rule it takes ten seconds. */
+/** The latest time at which the old master has been told to follow the new one, usually after ten seconds. */
 const DEMOTED_WITHIN_MS = 40_000;
 
-/** What people pass in. None of it listens to the sentinels but where it says so, and that makes no difference. */
+/** What users pass in. It listens to the sentinels only where it says so, and that makes no difference. */
 const connections: readonly (readonly [
   string,
   (set: RedisReplicaSet) => RedisConnectionOptions,
@@ -59,7 +59,7 @@ const connections: readonly (readonly [
 describe('three sentinels', () => {
   fault(
     'planned failover',
-    'every kind of client leaves the old master, which goes on taking commands, within seconds [G15]',
+    'every kind of client leaves the old master, which still accepts commands, within seconds [G15]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -97,12 +97,12 @@ describe('three sentinels', () => {
 
   fault(
     'stopped master that goes on after the failover',
-    'what it then grants to a command that was on its way is told to nobody; it is asked nothing new [G17]',
+    'nobody gets what it then grants to a command in flight; it is sent nothing new [G17]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
       const seats = await takeSeats(set, old);
-      // A command is waited for 1 s, and is therefore given up before there is another master.
+      // A command may take 1 s, and is therefore given up before there is another master.
       const late = await openLocksOn(addressOf(set), { leaseMs: 3_000 });
       const rival = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
       const key = uniqueKey();
@@ -126,7 +126,7 @@ describe('three sentinels', () => {
       expect(real).toContain(rival.store.processId);
       expect(held.isHeld).toBe(true);
 
-      // Everybody has moved, so that it is asked nothing any more while it believes to be the master.
+      // All clients have moved, so nobody sends it anything while it still acts as the master.
       const monitor = await RedisMonitor.start(old.port);
       await expectHandOvers(next, seats);
       await eventually(() =>
@@ -145,7 +145,7 @@ describe('three sentinels', () => {
     },
   );
 
-  /** What a client of the old master alone does: like a process that the network parts from the sentinels. */
+  /** A client of the old master alone, like a process that the network separates from the sentinels. */
   async function partedFrom(set: RedisReplicaSet, old: RedisServer) {
     const parted = await openLocksOn(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
     const other = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
@@ -163,8 +163,8 @@ describe('three sentinels', () => {
   }
 
   concurrentFault(
-    'a process that goes on with the old master, which the sentinels have left',
-    'two hold the lock until the old master steps down; the fence is right, and the first one learns of it [G19]',
+    'a process that keeps using the old master, which the sentinels have left',
+    'two hold the lock until the old master steps down; the fence is correct, and the first one learns of it [G19]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -209,7 +209,7 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'the same with min-replicas-to-write 1 and one replica',
-    'nobody gets in before the old master follows: there are never two [G21]',
+    'nobody enters before the old master follows: there are never two [G21]',
     async (measure) => {
       const set = await startSet({ args: strict });
       const old = await set.master();
@@ -227,12 +227,12 @@ describe('three sentinels', () => {
   );
 
   concurrentFault(
-    'stopped master that takes no new connections, and goes on after the failover',
-    'connections that were being made to it are given up, and lead to the new one',
+    'stopped master that accepts no new connections, and continues after the failover',
+    'connections that were being opened to it are given up, and lead to the new one',
     async (measure) => {
       const set = await startSet({ args: ['--tcp-backlog', '1'] });
       const old = await set.master();
-      // A command is waited for 1 s. Then the connection is made anew, while the sentinels still name the old master.
+      // A command may take 1 s. Then the connection is replaced, while the sentinels still name the old master.
       const { engine } = await openLocksOn(addressOf(set), { leaseMs: 3_000, waitMs: 1_000 });
       await (await engine.acquire(uniqueKey())).release();
       old.pause();
@@ -241,7 +241,7 @@ describe('three sentinels', () => {
 
       await set.successorOf(old);
       const before = performance.now();
-      old.resume(); // and takes the connections that were waiting
+      old.resume(); // and accepts the connections that were waiting
       const monitor = await RedisMonitor.start(old.port);
       const next = openAdmin((await set.master()).url);
       await eventually(async () => {
@@ -258,7 +258,7 @@ describe('three sentinels', () => {
   );
 
   concurrentFault(
-    'READONLY, when no sentinel has told of a failover',
+    'READONLY, when no sentinel has reported a failover',
     'the connections leave the demoted master, and ask the sentinels for the new one',
     async (measure) => {
       const set = await startSet();
@@ -321,7 +321,7 @@ describe('three sentinels', () => {
 
   fault(
     'all sentinels gone, and back',
-    'locks go on meanwhile, also longer than a lease; a failover after that is followed [D6, G22]',
+    'locks work meanwhile, even for longer than a lease; a failover after that is followed [D6, G22]',
     async (measure) => {
       const set = await startSet();
       const old = await set.master();
@@ -357,10 +357,10 @@ describe('three sentinels', () => {
 
   concurrentFault(
     'an application whose sentinels are gone',
-    'prints nothing, and ends in good order',
+    'prints nothing, and ends normally',
     async () => {
       const set = await startSet();
-      // ioredis prints only errors that it takes for errors, which those of Node are not inside of Jest.
+      // ioredis prints only what it recognizes as errors, which excludes those of Node inside Jest.
       const program = spawn(process.execPath, [APPLICATION, JSON.stringify(addressOf(set))]);
       afterTest(() => program.kill('SIGKILL'));
       let printed = '';
@@ -378,7 +378,7 @@ describe('three sentinels', () => {
   );
 
   concurrentFault(
-    'closing, also while a sentinel is away',
+    'closing, even while a sentinel is away',
     'leaves no connection to a sentinel behind',
     async () => {
       const set = await startSet();
@@ -397,7 +397,7 @@ describe('three sentinels', () => {
       await other.engine.close(0);
       await first.restart();
       await eventually(async () => expect(await listeners()).toEqual([0, 0, 0]));
-      await sleep(2_000); // an attempt to listen to the first one again would have come by now
+      await sleep(2_000); // another attempt to listen to the first one would have come by now
       expect(await listeners()).toEqual([0, 0, 0]);
     },
   );
@@ -425,7 +425,7 @@ async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise
 
 type Service = OpenedLocks & { readonly inbox: string };
 
-/** A service that holds a lock, and another one that waits for it. */
+/** A service that holds a lock, and another one that waits for the lock. */
 interface Seat {
   readonly what: string;
   readonly key: string;
@@ -435,7 +435,7 @@ interface Seat {
   readonly waiting: Promise<Lock>;
 }
 
-/** A holder and a waiter for each kind of connection, of whom the replica knows. */
+/** A holder and a waiter for each kind of connection; the replica has both. */
 async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]> {
   const onOld = openAdmin(old.url);
   const seats: Seat[] = [];
@@ -449,7 +449,7 @@ async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]
     await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
     seats.push({ what, key, near, far, lock, waiting });
   }
-  expect(await onOld.wait(1, 20_000)).toBe(1); // what the replica has not got is lost with the failover
+  expect(await onOld.wait(1, 20_000)).toBe(1); // what the replica lacks is lost with the failover
   return seats;
 }
 
@@ -464,7 +464,7 @@ async function expectAllToMove(
   const next = set.servers.find((server) => server !== old) as RedisServer;
   await eventually(async () => expect(await roleOf(next)).toBe('master'));
   measure('promoted after', performance.now() - before, 'ms');
-  // A promoted server has been renewed by nobody but by the master that it followed.
+  // A promoted server has received renewals only from the master that it followed.
   const monitor = await RedisMonitor.start(next.port);
   const left = new Set(seats);
   const last = { renewed: 0, listening: 0 };
@@ -483,7 +483,7 @@ async function expectAllToMove(
   expect(seats.filter(({ lock }) => !lock.isHeld)).toEqual([]);
 }
 
-/** Each holder and each waiter listens there, and each waiter has a place in its queue. */
+/** Each holder and each waiter listens there, and each waiter has a position in its queue. */
 async function expectToListen(next: RedisServer, seats: readonly Seat[]): Promise<void> {
   const onNext = openAdmin(next.url);
   await eventually(async () => {
@@ -491,16 +491,16 @@ async function expectToListen(next: RedisServer, seats: readonly Seat[]): Promis
       for (const { inbox } of [near, far])
         expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
       // Before it listened there, it may have been dropped as dead. More than one, if the old master has given the
-      // waiter a new token that the replica never heard of.
+      // waiter a new token that the replica never got.
       expect(await onNext.zcard(`lock:{${key}}:queue`)).toBeGreaterThan(0);
     }
   }, 30_000);
 }
 
 /**
- * Each holder's release lets its waiter in, long before a waiter that nobody tells looks for itself. Whether by a
- * message, is for other specs: the sentinels hear of a failover one after the other, and each that tells of it has
- * ioredis connect again, at any time from here on; and who connects again looks, too.
+ * Each holder's release lets its waiter in, long before a waiter without messages polls. Other specs show that it was
+ * by a message: here, the sentinels learn of a failover one after the other, and each report makes ioredis reconnect at
+ * any time from now on, after which waiters check, too.
  */
 async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promise<void> {
   await expectToListen(next, seats);
@@ -515,7 +515,7 @@ async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promi
   }
 }
 
-/** What was asked of a server by scripts, which nobody but our connections sends. */
+/** The scripts that a server has run; only our connections send any. */
 function scriptsIn(commands: readonly MonitoredCommand[]) {
   return commands.filter(({ name }) => name === 'evalsha' || name === 'eval');
 }
@@ -534,7 +534,7 @@ function listening(set: RedisReplicaSet) {
   return { ...addressOf(set), failoverDetector: true };
 }
 
-/** As a master it would have granted what it is asked. A busy machine may get here when it follows already. */
+/** As a master it would have granted the request. A busy machine may get here when it already follows. */
 async function measureRole(old: RedisServer, measure: Measure): Promise<void> {
   measure('the old one was at the end', await roleOf(old));
 }

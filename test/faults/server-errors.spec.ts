@@ -28,7 +28,7 @@ beforeEach(() => {
   key = uniqueKey();
 });
 
-/** Something that makes Redis refuse commands, until it is taken back. */
+/** A setting that makes Redis refuse commands until it is undone. */
 interface Refusal {
   readonly says: string;
   readonly begin: (admin: Redis) => Promise<void>;
@@ -69,7 +69,7 @@ const refusals: readonly Refusal[] = [
 
 describe('Redis refuses', () => {
   for (const { says, begin, end } of refusals) {
-    fault(says, 'retried inside the wait, typed error at its end', async (measure) => {
+    fault(says, 'retried within the wait, with a typed error at its end', async (measure) => {
       const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
       const admin = openAdmin(server.url);
       await begin(admin);
@@ -120,7 +120,7 @@ describe('Redis refuses', () => {
 
   fault(
     'out of memory while locks are held and waited for',
-    'renewed and handed over all the same',
+    'still renewed and handed over',
     async (measure) => {
       const leaseMs = 1_500;
       const first = await openLocks(server.url, { leaseMs });
@@ -204,7 +204,7 @@ describe('a replica takes over', () => {
   );
 
   fault(
-    'the master is lost with what it had not replicated',
+    'the master is lost with writes that it had not replicated',
     'the holder is told; a new one has a higher token [R48, G18]',
     async (measure) => {
       const master = await startRedisServer('--repl-diskless-sync-delay', '0');

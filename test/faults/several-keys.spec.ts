@@ -23,7 +23,7 @@ function twoKeys(): [string, string] {
   return [`${key}:a`, `${key}:b`];
 }
 
-/** What a call came to, and after which time. */
+/** The outcome of a call, and after which time. */
 async function outcomeOf(call: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
   const since = performance.now();
   const [outcome] = await Promise.allSettled([call]);
@@ -34,7 +34,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<{ error: unknown; ms: 
 describe('several keys', () => {
   fault(
     'Redis SIGSTOPped during a single try',
-    'LockStoreError within a second and a half, nothing unhandled, nothing left [D1]',
+    'LockStoreError within a second and a half, no unhandled rejection, nothing left [D1]',
     async (measure) => {
       const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
       const keys = twoKeys();
@@ -94,7 +94,7 @@ describe('several keys', () => {
 
   fault(
     'the first key is deleted while the second one is waited for',
-    'it is taken again before the work starts, if a renewal has shown that it is gone',
+    'it is acquired again before the work starts, if a renewal has shown that it is gone',
     async (measure) => {
       const one = await openLocks(server.url, { leaseMs: LEASE_MS });
       const two = await openLocks(server.url, { leaseMs: LEASE_MS });
@@ -112,7 +112,7 @@ describe('several keys', () => {
       await eventually(async () => expect(await admin.get(`lock:{${a}}`)).not.toBeNull());
       await admin.del(`lock:{${a}}`);
       const thief = two.engine.withLock(a, {}, async () => {
-        await sleep(LEASE_MS / 2); // the other one has noticed
+        await sleep(LEASE_MS / 2); // the other process has noticed
         await blocker.release();
         await work();
       });
@@ -147,8 +147,8 @@ describe('several keys', () => {
   );
 
   fault(
-    'a process keeps trying two keys of which one is held',
-    'nobody else notices: 500 single tries of the free one succeed [D16]',
+    'a process keeps trying two keys, one of which is held',
+    'others are not disturbed: 500 single tries of the free one succeed [D16]',
     async (measure) => {
       const [one, two, three] = await Promise.all([1, 2, 3].map(() => openLocks(server.url)));
       const [a, b] = twoKeys();
@@ -192,8 +192,8 @@ describe('several keys', () => {
 
 describe('an operator', () => {
   fault(
-    'takes away a lease that lingers unused',
-    'its process asks anew: never two inside',
+    'revokes a lease that lingers unused',
+    'its process asks again: never two inside',
     async () => {
       const one = await openLocks(server.url, { leaseMs: LEASE_MS, lingerMs: 60_000 });
       const two = await openLocks(server.url, { leaseMs: LEASE_MS });
@@ -207,7 +207,7 @@ describe('an operator', () => {
     },
   );
 
-  fault('takes away what is held', 'LockLostError [G10]', async () => {
+  fault('revokes a held lock', 'LockLostError [G10]', async () => {
     const one = await openLocks(server.url, { leaseMs: LEASE_MS });
     const key = uniqueKey();
     const lock = await one.engine.acquire(key);

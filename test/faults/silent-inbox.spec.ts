@@ -1,4 +1,4 @@
-/** A process whose commands are answered, but which no message reaches: it still gets its turns, and says so. */
+/** A process whose commands are answered, but which no message reaches: it still gets its turns, and reports it. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,12 +11,12 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
 const observer = new LockObserver(server);
-/** What a process that looks for itself keeps others waiting for if it dies at its turn. */
+/** How long a polling process delays others if it dies at its turn. */
 const LOOK_LEASE_MS = 1_000;
 
 let users = 0;
 
-/** A lock service of a user of its own, whose messages can be cut off. */
+/** A lock service with its own Redis user, whose messages can be cut off. */
 async function openDeaf() {
   const user = `user-${++users}`;
   const { admin } = server;
@@ -95,9 +95,9 @@ describe('a process that no message reaches', () => {
     await observer.waiting(key, 1);
     const waiting = next.engine.acquire(key);
     await observer.waiting(key, 2);
-    deaf.store.recheck = () => new Promise(() => {}); // it never looks again
+    deaf.store.recheck = () => new Promise(() => {}); // it never checks again
     deaf.store.leave = () => new Promise(() => {});
-    await sleep(200); // what was on its way has arrived
+    await sleep(200); // what was in flight has arrived
 
     const releasedAt = performance.now();
     await held.release();
@@ -110,7 +110,7 @@ describe('a process that no message reaches', () => {
     void lost;
   });
 
-  it('hands its lease on although nobody can tell it that it is wanted', async () => {
+  it('hands its lease on although no message can tell it that the key is wanted', async () => {
     const [deaf, other] = [await openDeaf(), await openLocks(server.url)];
     await deaf.cut();
     await eventually(() => expect(deaf.events.map(({ type }) => type)).toContain('inbox-lost'));
@@ -130,7 +130,7 @@ describe('a process that no message reaches', () => {
     await busy;
   });
 
-  it('says so once, and when it is over; ping() fails meanwhile', async () => {
+  it('reports it once, and when it is over; ping() fails meanwhile', async () => {
     const deaf = await openDeaf();
     await expect(deaf.engine.ping()).resolves.toBeGreaterThan(0);
     await deaf.cut();

@@ -27,7 +27,7 @@ const server = useRedisServer();
 async function openFarLocks() {
   const proxy = await TcpProxy.start(server.port);
   const locks = await openLocks(proxy.url, { leaseMs: LONG_MS, waitMs: 20_000 });
-  proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true }); // an idle connection may be made anew
+  proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true }); // an idle connection may be replaced
   return locks;
 }
 
@@ -42,9 +42,9 @@ describe('a round trip of more than half the lease', () => {
     ['a fixed lease', { leaseMs: SHORT_MS, renew: false }],
     ['a wait without limit', { leaseMs: SHORT_MS, waitMs: Infinity }],
     ['a single try', { leaseMs: SHORT_MS, waitMs: 0 }],
-  ])('is named when the call is refused, and others get the key: %s', async (_, options) => {
+  ])('is named in the error of the call, and others get the key: %s', async (_, options) => {
     const { engine: others } = await openLocks(server.url);
-    // Last: an idle connection would be made anew, and then a single try has no time.
+    // Last: an idle connection would be replaced, and then a single try has no time.
     const { engine } = await openFarLocks();
     const key = uniqueKey();
 
@@ -55,7 +55,7 @@ describe('a round trip of more than half the lease', () => {
     expect(await openAdmin(server.url).keys(`lock:{${key}}:queue`)).toEqual([]);
   });
 
-  concurrentIt('is named for several keys', async () => {
+  concurrentIt('is named in the error for several keys', async () => {
     const { engine } = await openFarLocks();
     const keys = [uniqueKey(), uniqueKey()];
     const refused = engine.acquire(keys, { leaseMs: SHORT_MS });
@@ -65,7 +65,7 @@ describe('a round trip of more than half the lease', () => {
     expect(lock.isHeld).toBe(true);
   });
 
-  concurrentIt('concerns no call in the same queue that asks for a long lease', async () => {
+  concurrentIt('does not affect a call in the same queue that asks for a long lease', async () => {
     const { engine } = await openFarLocks();
     const key = uniqueKey();
     const short = engine.acquire(key, { leaseMs: SHORT_MS }).catch((error: unknown) => error);
@@ -77,14 +77,14 @@ describe('a round trip of more than half the lease', () => {
     await expect(others.acquire(key, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
   });
 
-  concurrentIt('concerns no lease that is longer than two round trips', async () => {
+  concurrentIt('does not affect a lease longer than two round trips', async () => {
     const { engine } = await openFarLocks();
     const lock = await engine.acquire(uniqueKey(), { leaseMs: 20 * SHORT_MS });
     expect(lock.isHeld).toBe(true);
   });
 });
 
-describe('a round trip for which a command has no time', () => {
+describe('a round trip longer than a command may take', () => {
   /** Of a service whose own lease is too short. On a busy machine the round trip takes longer than that of the link. */
   const tooSlow = (roundTripMs: number, leaseMs: number): RegExp => {
     const [first, ...others] = String(roundTripMs);
@@ -127,7 +127,7 @@ describe('a round trip for which a command has no time', () => {
       const leaseMs = 600;
       const proxy = await TcpProxy.start(server.port);
       const { engine, events } = await openLocks(proxy.url, { leaseMs });
-      await sleep(300); // the connection is idle, and could have been forgotten
+      await sleep(300); // the connection is idle, and could have been dropped
       proxy.delayAnswers(ms, { alsoToCome: true });
       const told = () => events.filter(({ type }) => type.startsWith('store-')).at(-1);
       await eventually(() =>
@@ -152,7 +152,7 @@ describe('a round trip for which a command has no time', () => {
     },
   );
 
-  it('is not taken for a device that forgets connections [D25]', async () => {
+  it('is not mistaken for a device that drops connections [D25]', async () => {
     let isReplaced = false; // it is not, if the first answers on the connection were slow by chance
     for (let i = 0; i < 5 && !isReplaced; i++) {
       const proxy = await TcpProxy.start(server.port);

@@ -50,7 +50,7 @@ const quantity = async (): Promise<number> => {
 const sales = async (): Promise<number> =>
   (await postgres.query('SELECT FROM sold WHERE product = $1', [product])).length;
 
-/** What a caller may be told whose COMMIT was carried out after its lease: the answer may come too late for it. */
+/** The errors that a caller may get whose COMMIT was executed after its lease: the answer may come too late. */
 const LATE = ['committed', 'LOCK_COMMIT_UNKNOWN'];
 
 /** One process is paused after its gate, before its COMMIT; another one sells meanwhile. */
@@ -117,7 +117,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
 
   fault(
     'neither fence nor time-outs',
-    'one of the two sales is lost: this is what they are for',
+    'one of the two sales is lost, which fence and time-outs prevent',
     async (measure) => {
       const { first } = await sellBeside({});
       measure('final stock after two sales from 10', await quantity());
@@ -130,7 +130,7 @@ describe('a holder paused (SIGSTOP) between its gate and its COMMIT, past its le
 describe('hand-overs between processes', () => {
   fault(
     'a second connection reads right after the next holder entered',
-    'it always sees the commit of the holder before [R51]',
+    'it always sees the commit of the previous holder [R51]',
     async (measure) => {
       const lockOptions = { leaseMs: 30_000, waitMs: 60_000, localHandovers: 0 };
       const counters = await Promise.all(Array.from({ length: 3 }, () => start(lockOptions)));

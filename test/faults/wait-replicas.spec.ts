@@ -22,13 +22,13 @@ const alone = { waitReplicas: 0 };
 describe('the master is killed, and the replica lacks the last writes', () => {
   fault(
     'killed without waitReplicas',
-    'what the replica had is kept, and what it had not is granted twice [G18]',
+    'locks that the replica had are kept, and those that it lacked are granted twice [G18]',
     (measure) => play(measure, 0),
   );
 
   fault(
     'killed with waitReplicas',
-    'what the replica had is kept, and nobody was given what it had not [R61, G25]',
+    'locks that the replica had are kept, and nobody got those that it lacked [R61, G25]',
     (measure) => play(measure, 1),
   );
 
@@ -47,7 +47,7 @@ describe('the master is killed, and the replica lacks the last writes', () => {
     expect(await onMaster.wait(1, 10_000)).toBe(1);
 
     replica.pause();
-    await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // what comes now never gets there
+    await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // later writes never get there
     const waitMs = waitReplicas === 0 ? 30_000 : 1_000; // the other one is in vain
     const first = await engine.acquire(lacked, { waitMs }).catch((error: unknown) => error);
     const from = performance.now();
@@ -81,13 +81,13 @@ describe('the master is killed, and the replica lacks the last writes', () => {
 describe('the replica is promoted beside a living master', () => {
   fault(
     'promoted without waitReplicas',
-    'who talks to the old master goes on holding, beside the new holder',
+    'a process that reaches the old master keeps holding, beside the new holder',
     (measure) => play(measure, 0),
   );
 
   fault(
     'promoted with waitReplicas',
-    'who talks to the old master loses the lease before the new master gives it away [R62, G26]',
+    'a process that reaches the old master loses the lease before the new master grants it again [R62, G26]',
     (measure) => play(measure, 1),
   );
 
@@ -122,10 +122,10 @@ describe('the replica is promoted beside a living master', () => {
   }
 });
 
-describe('a stopped master goes on after its replica was promoted', () => {
+describe('a stopped master continues after its replica was promoted', () => {
   fault(
-    'a command was on its way to it',
-    'what it grants then is handed out to nobody [R61, G27]',
+    'a command was in flight to it',
+    'nobody gets what it grants then [R61, G27]',
     async (measure) => {
       const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
       const old = await openReplicatedLocks(master.url, { leaseMs: LONG_LEASE_MS });
@@ -153,7 +153,7 @@ describe('a stopped master goes on after its replica was promoted', () => {
 describe('the replica is away', () => {
   fault(
     'for longer than a lease',
-    'nobody gets a lock, the error says why, holders lose theirs on time, and it heals by itself [R64, G28]',
+    'nobody gets a lock, the error says why, holders lose theirs on time, and locks work again by themselves [R64, G28]',
     async (measure) => {
       const { master, replica } = await startMasterAndReplica();
       const { engine, events } = await openReplicatedLocks(master.url, { leaseMs: LEASE_MS });
@@ -183,7 +183,7 @@ describe('the replica is away', () => {
       const back = performance.now();
       for (const lock of await Promise.all(waiting)) expect(await lock.release()).toBe(true);
       measure('healed after', performance.now() - back, 'ms');
-      // It was no outage: the master has answered all the time.
+      // It was not an outage: the master has always answered.
       expect(events.filter(({ type }) => type === 'store-lost')).toEqual([]);
       await held.release();
     },
@@ -191,7 +191,7 @@ describe('the replica is away', () => {
 
   fault(
     'while a key is handed over by message',
-    'the next holder enters when the replica is back, and not before [R61]',
+    'the next holder enters when the replica is back, not before [R61]',
     async (measure) => {
       const { master, replica, onMaster, onReplica } = await startMasterAndReplica();
       const first = await openReplicatedLocks(master.url, { leaseMs: LONG_LEASE_MS });

@@ -10,18 +10,18 @@ import { ourLocks } from './our-locks.js';
 const NAME = 'stock:42';
 const KEY = `lock:{${NAME}}`;
 const LEASE_MS = 600;
-/** So long that nobody gets in by waiting for its end. */
+/** Too long for anybody to enter because it has ended. */
 const LONG_MS = 60_000;
-/** We look every 500 ms at the slowest; the rest is for a busy machine. */
+/** We poll every 500 ms at the slowest; the rest is for a busy machine. */
 const SOON_MS = 5_000;
 
 export interface ForeignLibrary {
   readonly start: (url: string) => ForeignLocks;
-  /** Whether its locks can be without an end. */
+  /** Whether its locks can be without an expiry. */
   readonly canBeEndless: boolean;
 }
 
-/** What holds between us and any library that takes a lock by writing its key if that is not there. */
+/** The rules between us and any library that takes a lock by setting its key if it does not exist. */
 export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void {
   let foreign: ForeignLocks;
 
@@ -44,7 +44,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     return hold;
   }
 
-  /** Their value and its absolute end: what we must never change. */
+  /** Their value and its absolute expiry, which we must never change. */
   const state = () => Promise.all([server.admin.get(KEY), server.admin.pexpiretime(KEY)]);
 
   const waiting = () =>
@@ -63,7 +63,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   }
 
   describe('while we hold', () => {
-    it('they do not get in, neither at once nor by retrying', async () => {
+    it('they do not enter, neither at once nor by retrying', async () => {
       const lock = await (await ours({ leaseMs: 30_000 })).acquire(NAME);
 
       expect(await theirTry()).toBeUndefined();
@@ -82,7 +82,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    it('nor while it goes from caller to caller and from process to process', async () => {
+    it('nor while the lock passes from caller to caller and from process to process', async () => {
       const services = [await ours(), await ours()];
       const first = await services[0]!.acquire(NAME);
       let worksDone = 0;
@@ -107,7 +107,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirTry(SOON_MS)).toBeDefined();
     });
 
-    it('they get in as soon as we have released', async () => {
+    it('they enter as soon as we have released', async () => {
       const lock = await (await ours()).acquire(NAME);
       const theirs = theirTry(SOON_MS);
       await sleep(300);
@@ -117,7 +117,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
-    it('they get in after a lingering lease has ended', async () => {
+    it('they enter after a lingering lease has ended', async () => {
       const locks = await ours({ lingerMs: 300 });
       await locks.withLock(NAME, async () => {});
 
@@ -144,7 +144,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
   if (canBeEndless) leases.push(['without a TTL', {}]);
 
   describe.each(leases)('while they hold %s', (_title, lease) => {
-    it('we do not get in, and time out without touching their key', async () => {
+    it('we do not enter, and time out without touching their key', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const before = await state();
@@ -156,13 +156,13 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       );
 
       expect(error).toBeInstanceOf(LockNotAcquiredError);
-      expect(waitedMs).toBeGreaterThan(1_000); // a timer counts from the turn of the loop before
+      expect(waitedMs).toBeGreaterThan(1_000); // a timer counts from the previous turn of the loop
       expect(waitedMs).toBeLessThan(1_500 + SOON_MS);
       expect(await state()).toEqual(before);
       expect(await theirs.release()).toBe(true);
     });
 
-    it('we do not get in with several keys at once, nor keep the others', async () => {
+    it('we do not enter with several keys at once, and do not keep the others', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
 
@@ -196,7 +196,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await state()).toEqual(before);
     });
 
-    it('we get in soon after their release, also after a long wait [R19]', async () => {
+    it('we enter soon after their release, even after a long wait [R19]', async () => {
       const theirs = await theirHold(lease);
       const waiter = (await ours({ waitMs: LONG_MS })).acquire(NAME);
       await sleep(2_000); // the slowest interval has been reached
@@ -208,7 +208,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    it('all waiters of all our processes get in, one after the other', async () => {
+    it('all waiters of all our processes enter, one after the other', async () => {
       const theirs = await theirHold(lease);
       const services = await Promise.all([ours(), ours()]);
       let inside = 0;
@@ -229,7 +229,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(waitedMs).toBeLessThan(SOON_MS);
     });
 
-    it('inspect() knows no holder, and the queue', async () => {
+    it('inspect() names no holder, but shows the queue', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const abort = new AbortController();
@@ -246,7 +246,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await theirs.release();
     });
 
-    it('forceRelease() takes the key, and their release then does nothing', async () => {
+    it('forceRelease() removes the key, and their release then does nothing', async () => {
       const locks = await ours();
       const theirs = await theirHold(lease);
       const waiter = locks.acquire(NAME);
@@ -260,7 +260,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       await expectHeld(lock);
     });
 
-    it('having got the key after our lease was gone, they keep it: we learn that it is lost', async () => {
+    it('if they get the key after our lease was deleted, they keep it: we learn that it is lost', async () => {
       const locks = await ours();
       const lock = await locks.acquire(NAME);
       const { signal } = lock;
@@ -277,7 +277,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     });
   });
 
-  it('we get in soon after their TTL has ended, not before', async () => {
+  it('we enter soon after their TTL has ended, not before', async () => {
     const ttlMs = 1_200;
     const locks = await ours();
     await theirHold({ ttlMs });
@@ -289,7 +289,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  it('we wait on when they prolong their TTL', async () => {
+  it('we keep waiting when they extend their TTL', async () => {
     const locks = await ours();
     const theirs = await theirHold({ ttlMs: 1_000 });
     const waiter = locks.acquire(NAME);
@@ -303,7 +303,7 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
     await expectHeld(lock);
   });
 
-  it('a counter raced by both ends exact', async () => {
+  it('a counter that both increase ends exact', async () => {
     const services = await Promise.all([1, 2].map(() => ours({ waitMs: LONG_MS })));
     const race = {
       key: KEY,

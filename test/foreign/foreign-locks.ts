@@ -11,7 +11,7 @@ export interface ForeignHold {
 export interface ForeignAcquire {
   /** The whole Redis key. */
   readonly key: string;
-  /** Without, the key has no end; only for libraries that can do that. */
+  /** Without it, the key has no expiry; only for libraries that can do that. */
   readonly ttlMs?: number;
   /** How long it tries; 0 = once. */
   readonly waitMs: number;
@@ -26,7 +26,7 @@ export interface ForeignRace {
   readonly callers: number;
   readonly times: number;
   readonly pauseMs: number;
-  /** A caller rests up to so long between two turns: without rests, whoever has the lock keeps it. */
+  /** The longest pause of a caller between two turns: without pauses, whoever has the lock keeps it. */
   readonly restMs: number;
 }
 

@@ -11,7 +11,7 @@ const FIELD = 'c7a1f4e2-5d3b-4a96-8a3f-1f6f6d1b2c3d:1';
 
 const server = useRedisServer();
 
-describe("a hash on the key, as Redisson's RLock writes it", () => {
+describe("a hash at the key, as Redisson's RLock writes it", () => {
   let locks: LockService;
 
   beforeEach(async () => {
@@ -35,7 +35,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
   ];
 
   it.each(calls)(
-    '%s fails with an error that says so, and leaves it alone [G40]',
+    '%s fails with an error that says so, and does not change the hash [G40]',
     async (_, call) => {
       const error = await call().then(
         (result) => result,
@@ -48,7 +48,7 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     },
   );
 
-  // What cannot change by waiting is not retried.
+  // A failure that waiting cannot change is not retried.
   it('acquire() fails at once, not after the whole wait [R19]', async () => {
     const abort = new AbortController();
     const late = setTimeout(() => abort.abort(), 3_000);
@@ -62,11 +62,11 @@ describe("a hash on the key, as Redisson's RLock writes it", () => {
     }
   });
 
-  it('inspect() shows a holder that is not one of us', async () => {
+  it('inspect() shows a foreign holder', async () => {
     expect(await locks.inspect(NAME)).toMatchObject({ key: NAME, holder: undefined, waiters: 0 });
   });
 
-  it('list() still gives the others', async () => {
+  it('list() still returns the others', async () => {
     const lock = await locks.acquire('stock:43');
     afterTest(() => lock.release());
     const keys: string[] = [];

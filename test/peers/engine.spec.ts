@@ -1,4 +1,4 @@
-/** Defects seen in other lock libraries, as far as no network is needed to show that they are not here. */
+/** Defects seen in other lock libraries that can be shown to be absent here without a network. */
 import { describe, expect, it } from '@jest/globals';
 import {
   LockNotAcquiredError,
@@ -35,7 +35,7 @@ describe('waiting', () => {
     await nothingLeft();
   });
 
-  it('the listener on the signal of a wait is taken off [D97]', async () => {
+  it('the listener on the signal of a wait is removed [D97]', async () => {
     const { store, engine } = await startScripted();
     const controller = new AbortController();
     let listeners = 0;
@@ -55,7 +55,7 @@ describe('waiting', () => {
     expect(listeners).toBe(0);
   });
 
-  it('contention is no incident: nothing is reported [D98]', async () => {
+  it('contention is not a fault: nothing is reported [D98]', async () => {
     const { clock, store, events, waiting } = await startScripted();
     const { hold } = await waiting({ waitMs: 400 });
     await clock.advance(400);
@@ -64,7 +64,7 @@ describe('waiting', () => {
     expect(events).toEqual([]);
   });
 
-  it('a Redis that fails is not taken for a busy lock: `skip` does not hide it [D99]', async () => {
+  it('a failing Redis is not mistaken for a busy lock: `skip` does not hide it [D99]', async () => {
     const { store, engine } = await startScripted();
     let ran = false;
     for (const onBusy of ['skip', () => 'busy'] as const) {
@@ -78,7 +78,7 @@ describe('waiting', () => {
     expect(ran).toBe(false);
   });
 
-  it('a second, failing try leaves the lock of the first alone [D100]', async () => {
+  it('a second, failing try does not touch the lock of the first [D100]', async () => {
     const { store, engine, held, nothingLeft } = await startScripted();
     const { hold, token } = await held();
     await expect(engine.acquire(KEY, { waitMs: 0 })).rejects.toThrow(LockNotAcquiredError);
@@ -220,7 +220,7 @@ describe('ending', () => {
     expect(engine.residue).toEqual(NOTHING);
   });
 
-  it('a call inside of a hold that was lost does not join it [R43, D126]', async () => {
+  it('a call inside a lost hold does not join it [R43, D126]', async () => {
     const clock = new FakeClock();
     const locks = new InMemoryLocks(clock);
     const [engine, other] = [inMemoryEngine({}, locks), inMemoryEngine({}, locks)];

@@ -43,7 +43,7 @@ describe('@Locked', () => {
     expect(await response.json()).toMatchObject({ message: 'shipped already' });
   });
 
-  it('a thousand calls with as many keys leave nothing in the process [D149]', async () => {
+  it('a thousand calls with a thousand keys leave nothing in the process [D149]', async () => {
     const app = await start();
     const stock = app.get(StockService);
     const prefix = uniqueKey();
@@ -59,7 +59,7 @@ describe('@Locked', () => {
 });
 
 describe('two applications in one process', () => {
-  it('closing one leaves the other at work, whichever came last [D153]', async () => {
+  it('closing one does not disturb the other, whichever came last [D153]', async () => {
     for (const closed of [0, 1]) {
       const apps = [await start(), await start()] as const;
       const open = apps[1 - closed]!;

@@ -47,7 +47,7 @@ describe('whose lock it is', () => {
     expect(await next.release()).toBe(true);
   });
 
-  it('release of a lock that has gone is answered at once, and sent once [D129]', async () => {
+  it('release of a lock that no longer exists is answered at once, and sent once [D129]', async () => {
     const { engine } = await openLocks(server.url);
     const redis = openAdmin(server.url);
     const key = uniqueKey();
@@ -115,7 +115,7 @@ describe('the work', () => {
 });
 
 describe('waking up', () => {
-  it('a waiter that gives up does not deafen the others of its process [D102]', async () => {
+  it('a waiter that gives up does not keep messages from the others of its process [D102]', async () => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     const redis = openAdmin(server.url);
     const [key, other] = [uniqueKey(), uniqueKey()];
@@ -139,7 +139,7 @@ describe('names', () => {
     '漢字 \u{1F600} é',
     'g w h 1 2 3',
     '-1',
-  ])('%j is one name like any other, also while others wait for it [R33, D139]', async (name) => {
+  ])('%j is a name like any other, even while others wait for it [R33, D139]', async (name) => {
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     const redis = openAdmin(server.url);
     const lock = await a!.engine.acquire(name);

@@ -15,7 +15,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 2_000;
 const PROCESSES = 8;
-/** Long next to the way of a command to Redis: a call's place counts from there. */
+/** Long compared with the way of a command to Redis, from which the position of a call counts. */
 const ASKED_APART_MS = 200;
 
 afterAll(() => LockProcess.endAll());
@@ -29,7 +29,7 @@ beforeAll(async () => {
 
 afterEach(() => LockProcess.closeAll());
 
-describe('a counter raced under the lock', () => {
+describe('a counter that processes increase under the lock', () => {
   it.each([2, 3, 8])('by %i processes ends exact, one hold at a time [D121, G1]', async (count) => {
     const racers = await start(count);
 
@@ -44,7 +44,7 @@ describe('a counter raced under the lock', () => {
     expectExclusive(holds);
   });
 
-  it('leaves nothing in Redis but the fence, and nothing in the processes', async () => {
+  it('leaves only the fence in Redis, and nothing in the processes', async () => {
     const racers = await start(3);
     const { key } = await race(racers, { callers: 4, times: 20 });
 
@@ -82,7 +82,7 @@ describe('order', () => {
       attempts.push(waiter.hold(key, { ms: 5 }));
       await observer.waiting(key, i + 1);
     }
-    // Comes last, although its process has the lock right now.
+    // Comes last, although its process holds the lock now.
     const late = all[0]!.hold(key, { ms: 5 });
     await holder.release();
 
@@ -145,7 +145,7 @@ describe('fairness', () => {
     const runs = contendedRuns(holds);
     expectExclusive(holds);
     expect(new Set(runs.map(({ process }) => process)).size).toBe(PROCESSES);
-    // In turn would be one run of each of the others; a process that was not scheduled in time is skipped.
+    // In strict turns, this is one run of each of the others; a process that was not scheduled in time is skipped.
     expect(longestPauseInRuns(runs)).toBeLessThanOrEqual(3 * (PROCESSES - 1));
   });
 
@@ -158,7 +158,7 @@ describe('fairness', () => {
     expect(Math.max(...runs.map((run) => run.holds.length))).toBe(localHandovers + 1);
   });
 
-  it('local hand-overs end 100 ms after another process has asked, however many are allowed [R17]', async () => {
+  it('local hand-overs stop 100 ms after another process has asked, however many are allowed [R17]', async () => {
     const [first, second] = await start(2, { localHandovers: 1_000_000, waitMs: 60_000 });
     const key = uniqueKey();
     const holdMs = 5;
@@ -209,7 +209,7 @@ interface RaceResult {
   key: string;
   /** How many holds there should have been. */
   total: number;
-  /** What the counter says. */
+  /** The value of the counter. */
   counted: number;
   holds: ProcessHold[];
 }

@@ -7,7 +7,7 @@ import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_000;
-/** So long that nobody gets in by waiting for an end of a lease. */
+/** Too long for anybody to enter because a lease has ended. */
 const LONG_LEASE_MS = 60_000;
 /** Bounds on what takes milliseconds when the machine is idle. */
 const SOON_MS = 5_000;
@@ -82,11 +82,11 @@ describe('the holder is killed', () => {
     expect(holds).toHaveLength(30);
   });
 
-  it('and its lease has ended: who comes then does not overtake the queue', async () => {
+  it('and its lease has ended: a later call does not overtake the queue', async () => {
     const [holder, waiter, late] = await start(3, 20_000);
     const { token } = await holder!.hold(key).entered;
     const [waiting] = await queueUp([waiter!]);
-    waiter!.pause(); // so that the late one finds the lock free and the queue not empty
+    waiter!.pause(); // so that the late call finds the lock free and the queue not empty
     await holder!.kill();
     await observer.endLease(key);
 
@@ -138,12 +138,12 @@ describe('a waiter is killed or paused', () => {
     expect(next.entered).toBeLessThan(latest + 2_000); // before its own re-check, which comes every 5 s
     expect(next.token).toBeGreaterThan(token);
 
-    // It wakes to a grant that is no longer true, and gets its turn again.
+    // It wakes up with a grant that is no longer valid, and gets its turn again.
     head!.resume();
     expectExclusive([next, await paused!.ended]);
   });
 
-  it('a paused waiter that wakes while another holds the lock does not enter [R1]', async () => {
+  it('a paused waiter that wakes up while another process holds the lock does not enter [R1]', async () => {
     const [holder, head, behind] = await start(3, LEASE_MS);
     const holding = holder!.hold(key);
     await holding.entered;
@@ -230,8 +230,8 @@ describe('the holder is paused past its lease, then continued', () => {
 describe('the event loop of the holder is blocked for longer than the lease', () => {
   it.each([
     ['asked by the blocking code itself', true],
-    ['asked by what runs next', false],
-  ])('nobody is told that the lock is held: %s [D118]', async (_, askAtOnce) => {
+    ['asked by the code that runs next', false],
+  ])('the lock is not reported as held: %s [D118]', async (_, askAtOnce) => {
     const [holder, successor] = await start(2);
     const blocked = holder!.hold(key);
     const { token } = await blocked.entered;
@@ -256,7 +256,7 @@ describe('the event loop of the holder is blocked for longer than the lease', ()
     await expect(blocked.release()).resolves.toMatchObject({ released: false });
   });
 
-  it('nor that another lock of the same process is', async () => {
+  it('nor is another lock of the same process', async () => {
     const [holder] = await start(1);
     const attempts = [holder!.hold(key), holder!.hold(uniqueKey()), holder!.hold(uniqueKey())];
     await Promise.all(attempts.map(({ entered }) => entered));
@@ -291,7 +291,7 @@ describe('Redis', () => {
     expect(await server.admin.get(counter)).toBe(String(3 * 3 * 50));
   });
 
-  it('restarted empty: the holder learns of the loss at once, waiters queue again, fencing tokens grow [R26, G14]', async () => {
+  it('restarted empty: the holder learns of the loss at once, waiters queue again, fencing tokens rise [R26, G14]', async () => {
     const [holder, ...waiters] = await start(4, LONG_LEASE_MS);
     const holding = holder!.hold(key);
     const { token } = await holding.entered;
@@ -309,7 +309,7 @@ describe('Redis', () => {
     await expect(holding.release()).resolves.toMatchObject({ released: false });
   });
 
-  it('restarted empty during a race: every caller gets its turns, fencing tokens grow', async () => {
+  it('restarted empty during a race: every caller gets its turns, fencing tokens rise', async () => {
     const racers = await start(3);
     const order = { key, counter: `counter:${key}`, callers: 3, times: 100, pauseMs: 1 };
     const races = Promise.all(racers.map((racer) => racer.call('race', order)));
@@ -336,7 +336,7 @@ describe('Redis', () => {
     await holding.entered;
 
     server.pause();
-    await sleep(100); // an answer that was on its way has arrived; there will be no other
+    await sleep(100); // an answer in flight has arrived; there will be no other
     const { at, remainingMs } = await holding.probe();
     const deadline = at + remainingMs;
     expect(remainingMs).toBeGreaterThan(0);

@@ -110,7 +110,7 @@ const commands = {
       lock.signal.addEventListener('abort', () => askAll('signal'), { once: true });
     }
 
-    // Whatever may run first on waking asks whether the locks are still held.
+    // The first code that may run after waking up asks whether the locks are still held.
     const others = [
       sleep(1).then(() => askAll('timer')),
       sleep(ms).then(() => askAll('timer due while blocked')),
@@ -175,7 +175,7 @@ function holdOf(attempt) {
 }
 
 /**
- * Notes when and why the lock is lost. Asking for it also notices a deadline that has just passed.
+ * Records when and why the lock is lost. The question itself detects a deadline that has just passed.
  * @param {Lock} lock
  * @param {(lost: import('../support/lock-process.js').Loss) => void} [onLost]
  */

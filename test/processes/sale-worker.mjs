@@ -25,7 +25,7 @@ const commands = {
   },
 
   /**
-   * Sells one; @returns when the lock, the transaction's first answer and the commit were there, on the shared clock.
+   * Sells one; @returns the times of the lock, the transaction's first answer and the commit, on the shared clock.
    */
   async sell({ key, product, stopBeforeCommit }) {
     return locks.withLock(key, async (lock) => {
@@ -77,8 +77,8 @@ const commands = {
 };
 
 /**
- * Stops this process after the last look at the lock, where COMMIT is about to be written to the socket. It is written
- * as soon as the process goes on, before anything learns how much time has passed.
+ * Stops this process after the last check of the lock, where COMMIT is about to be written to the socket. It is written
+ * as soon as the process continues, before any code learns how much time has passed.
  */
 function standStillBeforeCommit(runner) {
   const { connection } = runner.databaseConnection;

@@ -15,7 +15,7 @@ describe('the bundler', () => {
   const projects: TemporaryProject[] = [];
   afterAll(() => projects.forEach((project) => project.remove()));
 
-  /** A library of these modules, and what came of bundling it. */
+  /** A library of these modules, and the result of bundling it. */
   const bundle = async (modules: Record<string, string>) => {
     const project = new TemporaryProject();
     projects.push(project);
@@ -32,7 +32,7 @@ describe('the bundler', () => {
     return { project, message: stdout };
   };
 
-  it('puts what needs no peer into CommonJS, and keeps the rest in both kinds', async () => {
+  it('puts code that needs no peer into CommonJS only, and builds the rest in both kinds', async () => {
     const { project, message } = await bundle({
       'index.js': `export { first } from './a/first.js'; export { id } from './b/id.js';`,
       'a/first.js': `import { firstValueFrom } from 'rxjs'; import { id } from '../b/id.js';
@@ -50,7 +50,7 @@ describe('the bundler', () => {
     expect((await project.node(['both.mjs'])).stdout).toBe('true false 2\n');
   });
 
-  it('loads a dependency, and what is imported later, when they are used', async () => {
+  it('loads a dependency and dynamic imports when they are used', async () => {
     const { project, message } = await bundle({
       'index.js': `export { parsed } from './a/parsed.js';
         export const more = async () => (await import('./b/more.js')).more();`,
@@ -73,7 +73,7 @@ describe('the bundler', () => {
     expect(stdout).toBe('false Program true\nfalse\n2 true\n');
   });
 
-  it('keeps the names of two classes that have the same', async () => {
+  it('keeps the names of two classes with the same name', async () => {
     const { project, message } = await bundle({
       'index.js': `export { A } from './a/a.js'; export { B } from './a/b.js';`,
       'a/a.js': `class Same {} export const A = Same;`,
@@ -103,7 +103,7 @@ describe('the bundler', () => {
       'two modules of the bundle root export same',
     ],
     [
-      'an export that is not there',
+      'an export that does not exist',
       { 'index.js': `export { missing } from './a/a.js';`, 'a/a.js': `export const one = 1;` },
       'missing',
     ],

@@ -23,7 +23,7 @@ const REMOVED = [
   'tools/d/dist/main.js',
 ];
 
-it('npm run clean removes what was built in every package, and nothing else', async () => {
+it('npm run clean removes the build output of every package, and nothing else', async () => {
   const root = mkdtempSync(join(tmpdir(), 'clean-'));
   afterTest(() => rmSync(root, { recursive: true }));
   for (const path of [...KEPT, ...REMOVED]) {

@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(() => rmSync(site, { recursive: true, force: true }));
 
 describe('npm run docs', () => {
-  it('is these two commands', () => {
+  it('runs these two commands', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>;
     };
@@ -52,7 +52,7 @@ describe('npm run docs', () => {
     );
   });
 
-  it('makes links that lead to a page, and to a heading of it', () => {
+  it('creates only links that lead to a page, and to a heading of it', () => {
     const ids = new Map<string, Set<string>>();
     for (const page of pagesOf(site)) {
       const html = readFileSync(join(site, page), 'utf8');
@@ -107,7 +107,7 @@ describeWithChromium('the site in a browser', () => {
     server?.close();
   });
 
-  // What is too wide does not depend on the colours, nor the colours on the width.
+  // Overflow does not depend on the colours, nor the colours on the width.
   describe.each([
     ['a desk', 1280, 'light'],
     ['a phone', 390, 'dark'],
@@ -127,7 +127,7 @@ describeWithChromium('the site in a browser', () => {
       await page.close();
     });
 
-    it('finds a page by what it says, and an error by its code', async () => {
+    it('finds a page by its text, and an error by its code', async () => {
       for (const [words, path] of [
         ['paused holder', '/losing-a-lock.html'],
         ['LOCK_STORE_FAILED', '/operations.html'],
@@ -153,7 +153,7 @@ describeWithChromium('the site in a browser', () => {
     }
   });
 
-  it('has asked nothing of the network, and complained of nothing', () => {
+  it('the site has sent no request to the network, and logged no error', () => {
     expect(requests.length).toBeGreaterThan(20);
     expect(requests.filter((address) => !address.startsWith(url))).toEqual([]);
     expect(complaints).toEqual([]);

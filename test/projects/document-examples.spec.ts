@@ -12,7 +12,7 @@ const documents = readDocuments();
 const readme = readDocument('README.md');
 const server = useRedisServer();
 
-/** Where the names come from that examples use without an import: whoever copies one knows, or is told above. */
+/** The sources of names that examples use without an import: a reader knows them, or the text above says so. */
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   'nestjs-locked': Object.keys(library),
   'nestjs-locked/testing': Object.keys(testing),
@@ -33,7 +33,7 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** The pages whose `AppModule` is a whole application: its routes are looked at when it starts. */
+/** The pages whose `AppModule` is a whole application: its routes are checked when it starts. */
 const STARTED = ['docs/http.md', 'docs/graphql.md', 'docs/microservices.md'];
 
 describe('TypeScript examples', () => {
@@ -79,7 +79,7 @@ describe('TypeScript examples', () => {
 
   afterAll(() => project.remove());
 
-  it('compile, and do what they say', async () => {
+  it('compile, and do what their comments say', async () => {
     expect(withExamples).toContainEqual(readme);
     const { code, stdout } = await project.tsc('-p', '.');
     expect([code, stdout]).toEqual([0, '']);

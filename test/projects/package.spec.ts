@@ -23,7 +23,7 @@ let project: TemporaryProject;
 
 beforeAll(async () => {
   project = new TemporaryProject();
-  // Without `prepack`, which would build again under the feet of other tests.
+  // Without `prepack`, which would rebuild while other tests run.
   const pack = ['pack', '--json', '--ignore-scripts', '--pack-destination', project.folder];
   const { stdout } = await runCommand('npm', pack, LIBRARY, UNGUARDED);
   const [packed] = JSON.parse(stdout) as [Packed];
@@ -38,30 +38,29 @@ beforeAll(async () => {
 afterAll(() => project.remove());
 
 describe('npm pack', () => {
-  // The one finds files that package.json names and that are not there, the other types that are not found or not
-  // right.
+  // The former finds missing files that package.json names, the latter types that are missing or wrong.
   it.each([
     ['publint', ['run', '--strict'], 'All good!'],
     ['attw', ['--format', 'ascii', '--no-emoji'], 'No problems found'],
-  ])('makes something in which %s finds nothing', async (program, options, verdict) => {
+  ])('creates a package in which %s finds no fault', async (program, options, verdict) => {
     const args = [...options, tarball];
     const { code, stdout } = await runCommand(PROGRAMS + program, args, project.folder, UNGUARDED);
     expect([code, stdout]).toEqual([0, expect.stringContaining(verdict)]);
   });
 
-  it('takes the bundles, their declarations, and what people read', () => {
+  it('includes the bundles, their declarations, and the files for readers', () => {
     const around = files.filter((path) => !path.startsWith('dist/'));
     const tables = ['sql/lock_fence.mysql.sql', 'sql/lock_fence.postgres.sql'];
     const documents = ['CHANGELOG.md', 'LICENSE', 'README.md'];
     expect(around.sort()).toEqual([...documents, 'package.json', ...tables]);
   });
 
-  it('makes a small package', () => {
+  it('creates a small package', () => {
     expect(files.length).toBeLessThan(300);
     expect(unpackedSize).toBeLessThan(1_000_000);
   });
 
-  it('takes no file that no entry point leads to', () => {
+  it('includes no file that no entry point leads to', () => {
     const reached = new Set<string>();
     for (const path of exportedFiles()) follow(path, reached);
     const built = files.filter((path) => path.startsWith('dist/'));
@@ -69,7 +68,7 @@ describe('npm pack', () => {
     expect([...reached].filter((path) => !built.includes(path))).toEqual([]);
   });
 
-  it('has one copy of what needs no peer, which any bundler can put into an ES module', () => {
+  it('has one copy of the code that needs no peer, which any bundler can put into an ES module', () => {
     const shared = files.filter((path) => path.startsWith('dist/cjs/shared/'));
     expect(shared.length).toBeGreaterThan(1);
     const imported = shared.flatMap(specifiersIn);
@@ -153,7 +152,7 @@ describe('in a project of its own', () => {
     { commonJs: 'nestjs-locked', copies: { modules: 2, errors: 1 } },
     { commonJs: 'installed-twice', copies: { modules: 2, errors: 2 } },
   ])(
-    'both kinds in one process are one to errors, tokens and decorators: $commonJs',
+    'both kinds in one process share errors, tokens and decorators: $commonJs',
     async ({ commonJs, copies }) => {
       project.write(
         'both.mjs',
@@ -216,7 +215,7 @@ describe('in a project of its own', () => {
     expect((await project.node(['load.cjs'])).stdout).toBe(`${loaded} false\n`);
   });
 
-  it('makes a lock module after all modules were reset, as Jest may do before each test', async () => {
+  it('creates a lock module after all modules were reset, as Jest may do before each test', async () => {
     project.write(
       'reset.cjs',
       `require('reflect-metadata');
@@ -262,7 +261,7 @@ describe('in a project of its own', () => {
 });
 
 const COMPILER_OPTIONS = {
-  // No `lib`: what docs/installation.md asks for has to be enough, `AsyncDisposable` included.
+  // No `lib`: the requirements of docs/installation.md must be enough, `AsyncDisposable` included.
   target: 'es2022',
   types: ['node'],
   strict: true,

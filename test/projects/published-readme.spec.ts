@@ -21,12 +21,12 @@ interface Manifest {
   readonly publishConfig: object;
 }
 
-describe('what npm shows', () => {
+describe('the README that npm shows', () => {
   const manifest = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8')) as Manifest;
   const published = readFileSync(README_FILE, 'utf8');
   const address = manifest.repository.url.replace(/^git\+|\.git$/g, '');
 
-  it('is what `npm run package:links` writes, from README.md and `repository.url`', async () => {
+  it('is the one that `npm run package:links` writes from README.md and `repository.url`', async () => {
     expect(published).toBe(await readme());
     expect(readFileSync(PACKAGE_FILE, 'utf8')).toBe(await packageJson());
     const policy = readFileSync(SECURITY_FILE, 'utf8');
@@ -35,7 +35,7 @@ describe('what npm shows', () => {
     expect(manifest).toMatchObject({ homepage: `${address}#readme`, bugs: `${address}/issues` });
   });
 
-  it('has the whole README, and no link that leads nowhere outside the repository', () => {
+  it('has the whole README, and no link that is dead outside the repository', () => {
     const headings = (text: string): string[] => text.match(/^#+ .+$/gm) ?? [];
     expect(headings(published)).toEqual(headings(readDocument('README.md').text));
 
@@ -56,12 +56,12 @@ describe('what npm shows', () => {
   });
 });
 
-/** Sizes grow with every change; what is compared is whether the page still gives the right idea. */
+/** Sizes change all the time, so the page needs to be only about right. */
 const STATIC_IMPORT = /(?:from |import |require\()['"](\.[^'"]+)['"]/g;
 /** Also what is loaded when a lock module is made. */
 const ANY_IMPORT = /(?:from |import |require\(|import\()['"](\.[^'"]+)['"]/g;
 
-it('docs/installation.md gives the right idea of the size', async () => {
+it('docs/installation.md states about the right size', async () => {
   const pack = ['pack', '--json', '--dry-run', '--ignore-scripts'];
   const { stdout } = await runCommand('npm', pack, LIBRARY, UNGUARDED);
   const [packed] = JSON.parse(stdout) as [{ size: number; unpackedSize: number }];

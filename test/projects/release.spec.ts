@@ -77,7 +77,7 @@ describe('npm pack', () => {
 
   afterAll(() => project.remove());
 
-  /** What npm answers, with this owner of the repository. */
+  /** The output of npm with this owner of the repository. */
   const check = async (owner: string, { withLinks }: { withLinks: boolean }) => {
     const url = `git+https://github.com/${owner}/nestjs-locked.git`;
     const { repository, ...others } = JSON.parse(manifest) as { repository: object };
@@ -90,7 +90,7 @@ describe('npm pack', () => {
     return [code, stderr];
   };
 
-  it('refuses the placeholder in one line that says what to do', async () => {
+  it('refuses the placeholder with one line that names the remedy', async () => {
     expect(await check('OWNER', { withLinks: true })).toEqual([
       1,
       'Cannot pack nestjs-locked: in libs/nestjs-locked/package.json, repository.url has the placeholder OWNER: ' +
@@ -98,14 +98,14 @@ describe('npm pack', () => {
     ]);
   });
 
-  it('accepts a real address, once what follows from it is written', async () => {
+  it('accepts a real address once the files that depend on it are written', async () => {
     const [code, message] = await check('nest-locks', { withLinks: false });
     expect([code, message]).toEqual([1, expect.stringMatching(/: run npm run package:links\n$/)]);
     expect(await check('nest-locks', { withLinks: true })).toEqual([0, '']);
   });
 });
 
-it('npm run package:sbom lists the library, and acorn as all that comes with it', async () => {
+it('npm run package:sbom lists the library, and acorn as its only dependency', async () => {
   interface Component {
     readonly name: string;
     readonly version: string;
@@ -140,7 +140,7 @@ describe.each(readdirSync(join(ROOT, '.github/workflows')))('.github/workflows/%
     expect(text).not.toMatch(/secrets\.|_TOKEN: (?!\$\{\{ github\.token \}\})/);
   });
 
-  it('runs scripts that are there', () => {
+  it('runs scripts that exist', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>;
     };

@@ -26,7 +26,7 @@ describe('docs/when-not-to-lock.md', () => {
     return results.map(({ rowCount }) => rowCount).sort();
   }
 
-  it('has statements of which the second caller is refused', async () => {
+  it('has statements that refuse the second caller', async () => {
     await runAll(pool, product);
     await pool.query("INSERT INTO product VALUES ('42', 5)");
     expect(await rowsOfBoth(take)).toEqual([0, 1]);

@@ -17,7 +17,7 @@ interface Answer {
 }
 
 describe('the heap', () => {
-  it('is the same after 60,000 calls, whatever their kind and whoever listens to their signal', async () => {
+  it('has the same size after 60,000 calls, whatever their kind and whoever listens to their signal', async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [
       '--expose-gc',
       WORKER,
@@ -33,7 +33,7 @@ describe('the heap', () => {
   describe('in the middle of a chain of calls', () => {
     const postgres = usePostgres();
 
-    it('is the same after 1,000 calls, each of which was scheduled inside of the one before', async () => {
+    it('has the same size after 1,000 calls, each scheduled inside the previous one', async () => {
       const args = ['--expose-gc', CHAIN_WORKER, postgres.url, '1000'];
       const { stdout } = await promisify(execFile)(process.execPath, args);
       const left = JSON.parse(stdout) as Readonly<Record<string, number>>;

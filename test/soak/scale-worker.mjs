@@ -42,7 +42,7 @@ function listeners() {
 }
 
 /**
- * What the engine still keeps when commands on their way have been answered.
+ * What the engine still keeps when all commands in flight have been answered.
  * @param {() => { tokens: number }} residue
  */
 async function settled(residue) {
@@ -51,7 +51,7 @@ async function settled(residue) {
 }
 
 /**
- * So many single tries, every second one of a key that is taken.
+ * This many single tries, every second one of a key that is taken.
  * @param {number} total
  * @param {'redis' | 'memory'} store
  */
@@ -98,7 +98,7 @@ const tasks = {
 
   'try-locks-memory': (total) => tryLocks(total, 'memory'),
 
-  /** One caller waits so many milliseconds for a key that somebody else keeps. */
+  /** One caller waits this many milliseconds for a key that somebody else keeps. */
   async wait(ms) {
     const { app, locks, residue } = await open({ leaseMs: 500 });
     /** @param {number} waitMs */
@@ -122,9 +122,9 @@ const tasks = {
     return { refused, waited, before, during, after, residue: left };
   },
 
-  /** So many locks, held while the server stands still for longer than a command may take. */
+  /** This many locks, held while the server stands still for longer than a command may take. */
   async silence(total) {
-    const leaseMs = 24_000; // what the silence leaves of it is enough for a busy machine
+    const leaseMs = 24_000; // the time left after the silence is enough for a busy machine
     /** @type {Record<'log' | 'warn' | 'error', string[]>} */
     const lines = { log: [], warn: [], error: [] };
     const note = (/** @type {'log' | 'warn' | 'error'} */ level) => (/** @type {unknown} */ line) =>
@@ -157,7 +157,7 @@ const tasks = {
     return { kept, lost, scripts: to.scripts - from.scripts, ...lines };
   },
 
-  /** So many locks, held for three leases. */
+  /** This many locks, held for three leases. */
   async hold(total) {
     const leaseMs = 9_000; // a busy machine renews them all in three seconds, but not in one
     const { app, locks, residue } = await open({ leaseMs, waitMs: 60_000 });
@@ -178,7 +178,7 @@ const tasks = {
     const to = await server();
     const kept = held.filter((lock) => lock.isHeld).length;
     const during = residue();
-    // The same renewals with a script each would be so many of these.
+    // The number of scripts for the same renewals with one script each.
     const single = await cpuOfSingleRenewals(held.slice(0, 2_000).map(({ key }) => key));
     let released = 0;
     for (let i = 0; i < total; i += 500) {

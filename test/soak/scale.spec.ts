@@ -60,7 +60,7 @@ interface Results {
 }
 
 const server = useRedisServer();
-/** What runs on the other one is not to notice that this one stands still. */
+/** Work on the other server must not be affected while this one stands still. */
 const silent = useRedisServer();
 /** These take long and do next to nothing, so the other tests run meanwhile. */
 let waiting: Promise<Results['wait']>;
@@ -75,11 +75,11 @@ const TRIES_IN_MEMORY = isLong ? 1_000_000 : 20_000;
 
 beforeAll(async () => {
   const admin = openAdmin(server.url);
-  // Held by one of our own kind who never comes back, so that there is no message but timers only.
+  // Held by a process with this library that never comes back, so that there are only timers, and no message.
   await admin.set('lock:{scale:kept}', `${'0'.repeat(32)}:1`, 'PX', 600_000);
   waiting = run('wait', WAIT_MS);
   silence = run('silence', LOCKS, silent.url);
-  for (const running of [waiting, silence]) running.catch(() => {}); // looked at by its test
+  for (const running of [waiting, silence]) running.catch(() => {}); // checked by its test
 });
 
 describe('trying', () => {
@@ -121,7 +121,7 @@ describe('many locks', () => {
       expect(held.residue).toEqual(NOTHING_LEFT);
       // One timer for all of them; some more belong to the connections and the test itself.
       expect(held.timers).toBeLessThan(20);
-      // A hundred to a script, and a few for what fell between two rounds.
+      // A hundred to a script, and a few more between two rounds.
       expect(held.scripts).toBeGreaterThan(0);
       expect(held.scripts).toBeLessThan(held.renewals / 10);
       expect(held.delayP99).toBeLessThan(500);
@@ -146,13 +146,14 @@ describe('many locks while Redis stands still', () => {
       const total = LOCKS;
       const { kept, lost, scripts, log, warn, error } = await silence;
       expect({ kept, lost }).toEqual({ kept: total, lost: 0 });
-      // Those that lay in the socket when it was left, and the same once more on the new connection.
+      // Those that were in the socket when it was left, and the same again on the new connection.
       expect(scripts).toBeGreaterThanOrEqual(total / 100);
       expect(scripts).toBeLessThan(5 * (total / 100));
-      // Messages may be away as well, which is told on its own, and an outage is told again if its reason changes.
+      // Messages may be missing as well, which is reported on its own, and an outage is reported again if its reason
+      // changes.
       expect(log.filter((line) => line.startsWith('Redis is back')).length).toBeLessThanOrEqual(1);
       expect(log.length).toBeLessThanOrEqual(2);
-      // Only a connection that was made anew, if Redis was back within the limit of a command.
+      // Only a replaced connection, if Redis was back within the limit of a command.
       expect(log.length + warn.length).toBeGreaterThanOrEqual(1);
       expect(warn.length + error.length).toBeLessThan(8);
       measure('scripts', scripts);
