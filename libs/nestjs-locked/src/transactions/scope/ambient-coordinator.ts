@@ -9,7 +9,14 @@ import { LockError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
 import { retryingConflicts } from '../fence/fence.js';
 import { isUnfenced } from '../fence/unfenced.js';
-import { areKept, inTurn, leaveTurns, takeAgain, takeTurns, type Turn } from './claim-turns.js';
+import {
+  areFirst,
+  drawAgain,
+  drawTickets,
+  returnTickets,
+  type Ticket,
+  withTickets,
+} from './claim-tickets.js';
 import { assertNoDoubt } from './commit-doubt.js';
 import {
   assertNamesAreKnown,
@@ -172,8 +179,8 @@ export class AmbientCoordinator implements TransactionCoordinator {
     const outer = this.#openAround();
     const once = (run: TransactionRun): Promise<R> =>
       retryingConflicts(() =>
-        inTurn(this.#toClaim(description, outer), description, (turns) =>
-          this.#once(description, open, run, outer, turns),
+        withTickets(this.#toClaim(description, outer), description, (tickets) =>
+          this.#once(description, open, run, outer, tickets),
         ),
       );
     return outer === undefined ? new RepeatedRuns().repeat(once) : once(outer.run);
@@ -189,18 +196,18 @@ export class AmbientCoordinator implements TransactionCoordinator {
     const outer = this.#openAround();
     const claimed = this.#toClaim(description, outer);
     // Where nothing is claimed it starts in this very turn: callers look at once whether it is active.
-    const turns = claimed.length === 0 ? [] : await takeTurns(claimed, description);
-    const hooks = new HookContext(turns);
+    const tickets = claimed.length === 0 ? [] : await drawTickets(claimed, description);
+    const hooks = new HookContext(tickets);
     try {
       await hooks.run(start);
-      if (!areKept(turns)) await takeAgain(turns);
+      if (!areFirst(tickets)) await drawAgain(tickets);
     } catch (error) {
-      leaveTurns(turns);
+      returnTickets(tickets);
       throw error;
     }
     const scope = this.#scopeFor(description, tx, new TransactionRun(new RepeatedRuns()), outer);
     hooks.opened(scope);
-    scope.atEnd(() => leaveTurns(turns));
+    scope.atEnd(() => returnTickets(tickets));
     return scope;
   }
 
@@ -217,7 +224,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     open: (enter: EnterTransaction<R>) => Promise<R>,
     run: TransactionRun,
     outer: TransactionScope | undefined,
-    turns: readonly Turn[],
+    tickets: readonly Ticket[],
   ): Promise<R> {
     const around = this.#storage.getStore()?.innermost;
     const hooks = new HookContext();
@@ -235,7 +242,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         const current = (scope = hooks.opened(this.#scopeFor(description, tx, run, outer)));
         current.commit.whenOverdue((error) => overdue(error));
         try {
-          if (!areKept(turns)) await takeAgain(turns);
+          if (!areFirst(tickets)) await drawAgain(tickets);
           const value = await current.enter(() =>
             this.#storage.run(new ScopeHere(current, around), async () => body()),
           );

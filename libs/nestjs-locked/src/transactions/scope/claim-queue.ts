@@ -14,28 +14,28 @@ interface Waiting {
 
 /**
  * Which transaction may claim one hold on one connection, in order of arrival. Those that have a connection go before
- * those that have none, also before the one whose turn it is: that one may wait for theirs, in the pool.
+ * those that have none, also before the first one: that one may wait for theirs, in the pool.
  */
 export class ClaimQueue {
   readonly #waiting = new Set<Waiting>();
   #first: Claimant | undefined;
 
-  /** Whether it is its turn. */
-  isTurnOf(claimant: Claimant): boolean {
+  /** Whether it may claim now. */
+  isFirst(claimant: Claimant): boolean {
     return this.#first === claimant;
   }
 
-  /** @returns false if its turn has not come in time */
+  /** @returns whether it has become the first one in time */
   enter(claimant: Claimant, clock: Clock, waitMs: number): Promise<boolean> {
     if (this.#first === undefined || (claimant.isConnected && !this.#first.isConnected)) {
       this.#first = claimant;
       return Promise.resolve(true);
     }
     return new Promise((resolve) => {
-      const end = (isTurn: boolean): void => {
+      const end = (isFirst: boolean): void => {
         this.#waiting.delete(waiting);
         cancel();
-        resolve(isTurn);
+        resolve(isFirst);
       };
       const go = (): void => {
         this.#first = claimant;
@@ -47,7 +47,7 @@ export class ClaimQueue {
     });
   }
 
-  /** Does nothing if another one has taken its turn. */
+  /** Does nothing if another one has overtaken it. */
   leave(claimant: Claimant): void {
     if (this.#first !== claimant) return;
     this.#first = undefined;

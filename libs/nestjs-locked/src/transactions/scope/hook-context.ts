@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { inTurns, type Turn } from './claim-turns.js';
+import { inContextOf, type Ticket } from './claim-tickets.js';
 import type { TransactionScope } from './transaction-scope.js';
 
 const HOOKS = new AsyncLocalStorage<HookContext>();
@@ -10,15 +10,15 @@ const CONTEXTS = new WeakMap<TransactionScope, HookContext>();
  * body, but it waits for them: a second transaction that they open must not wait for it.
  */
 export class HookContext {
-  readonly #turns: readonly Turn[];
+  readonly #tickets: readonly Ticket[];
   /** Those that have ended are not kept: a transaction may begin the next one, without an end. */
   readonly #outer: HookContext | undefined = HookContext.#openHere();
   #scope: TransactionScope | undefined;
   #isOver = false;
 
-  /** @param turns those that the transaction has, unless its context has them already */
-  constructor(turns: readonly Turn[] = []) {
-    this.#turns = turns;
+  /** @param tickets of the transaction, unless its context has them already */
+  constructor(tickets: readonly Ticket[] = []) {
+    this.#tickets = tickets;
   }
 
   /** The transactions whose hooks may run here, from the innermost one. */
@@ -37,7 +37,7 @@ export class HookContext {
   }
 
   run<R>(work: () => R): R {
-    return inTurns(this.#turns, () => HOOKS.run(this, work));
+    return inContextOf(this.#tickets, () => HOOKS.run(this, work));
   }
 
   /** @returns the scope of its transaction, which is open now */

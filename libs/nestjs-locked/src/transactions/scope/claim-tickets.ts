@@ -8,13 +8,13 @@ import type { GuardingHold } from './guarding-hold.js';
 import type { TransactionDescription } from './transaction-description.js';
 
 const QUEUES = new WeakMap<Hold, Map<string, ClaimQueue>>();
-/** The turns that the present async context has had. Two adapters may see the same transaction being opened. */
-const TAKEN = new AsyncLocalStorage<readonly Turn[]>();
-/** Who waits for a turn now. */
+/** The tickets that the present async context has. Two adapters may see the same transaction being opened. */
+const OWN = new AsyncLocalStorage<readonly Ticket[]>();
+/** Those whose ticket is not the first one of its queue yet. */
 const WAITING = new Set<Waiting>();
 
-/** A turn that a transaction has until it has ended, unless another one takes it before this one is open. */
-export interface Turn extends Claimant {
+/** The position of a transaction in the queue of those that claim the same hold on the same connection. */
+export interface Ticket extends Claimant {
   readonly hold: Hold;
   readonly queue: ClaimQueue;
   readonly connection: string;
@@ -25,67 +25,67 @@ export interface Turn extends Claimant {
 /** What of a transaction is known before it is opened. */
 type Opened = Pick<TransactionDescription, 'connection' | 'isConnected'>;
 
-/** A transaction that waits for a turn before it is opened, inside of those that have the others. */
+/** A transaction that waits in a queue before it is opened, with the tickets that it has for others. */
 interface Waiting {
-  readonly has: readonly Turn[];
+  readonly has: readonly Ticket[];
   readonly wants: ClaimQueue;
 }
 
-/** Runs the work in a turn. @throws as `takeTurns` */
-export function inTurn<T>(
+/** Runs the work when it is first in all of its queues. @throws as `drawTickets` */
+export function withTickets<T>(
   holds: readonly GuardingHold[],
   opened: Opened,
-  work: (taken: readonly Turn[]) => Promise<T>,
+  work: (taken: readonly Ticket[]) => Promise<T>,
 ): Promise<T> {
   if (holds.length === 0) return work([]);
-  return workInTurn(holds, opened, work);
+  return workWithTickets(holds, opened, work);
 }
 
-async function workInTurn<T>(
+async function workWithTickets<T>(
   holds: readonly GuardingHold[],
   opened: Opened,
-  work: (taken: readonly Turn[]) => Promise<T>,
+  work: (taken: readonly Ticket[]) => Promise<T>,
 ): Promise<T> {
-  const taken = await takeTurns(holds, opened);
+  const taken = await drawTickets(holds, opened);
   try {
-    return await inTurns(taken, () => work(taken));
+    return await inContextOf(taken, () => work(taken));
   } finally {
-    leaveTurns(taken);
+    returnTickets(taken);
   }
 }
 
-/** Runs work that belongs to the transaction that has these turns. */
-export function inTurns<R>(taken: readonly Turn[], work: () => R): R {
-  return taken.length === 0 ? work() : TAKEN.run([...turnsHere(), ...taken], work);
+/** Runs work that belongs to the transaction that has these tickets. */
+export function inContextOf<R>(taken: readonly Ticket[], work: () => R): R {
+  return taken.length === 0 ? work() : OWN.run([...ticketsHere(), ...taken], work);
 }
 
 /** Without those that are over: a transaction may begin the next one, without an end. */
-function turnsHere(): readonly Turn[] {
-  return (TAKEN.getStore() ?? []).filter(({ isOver }) => !isOver);
+function ticketsHere(): readonly Ticket[] {
+  return (OWN.getStore() ?? []).filter(({ isOver }) => !isOver);
 }
 
-export function leaveTurns(taken: readonly Turn[]): void {
-  for (const turn of taken) {
-    turn.isOver = true;
-    turn.queue.leave(turn);
+export function returnTickets(taken: readonly Ticket[]): void {
+  for (const ticket of taken) {
+    ticket.isOver = true;
+    ticket.queue.leave(ticket);
   }
 }
 
 /**
- * The transaction is open, and is about to claim: from now on, nobody takes its turns any more.
+ * The transaction is open, and is about to claim: from now on, nobody overtakes it any more.
  *
- * @returns false if one that had a connection before has taken one of them
+ * @returns false if one that had a connection before has overtaken it
  */
-export function areKept(taken: readonly Turn[]): boolean {
-  for (const turn of taken) turn.isConnected = true;
-  return taken.every((turn) => turn.queue.isTurnOf(turn));
+export function areFirst(taken: readonly Ticket[]): boolean {
+  for (const ticket of taken) ticket.isConnected = true;
+  return taken.every((ticket) => ticket.queue.isFirst(ticket));
 }
 
-/** Waits for turns of which one was taken away: for all of them, so that the order stays. @throws as `takeTurns` */
-export async function takeAgain(taken: readonly Turn[]): Promise<void> {
-  for (const turn of taken) turn.queue.leave(turn);
-  const around = turnsHere().filter((turn) => !taken.includes(turn));
-  for (const [i, turn] of taken.entries()) await take(turn, [...around, ...taken.slice(0, i)]);
+/** Queues again after being overtaken: for all holds, so that the order stays. @throws as `drawTickets` */
+export async function drawAgain(taken: readonly Ticket[]): Promise<void> {
+  for (const ticket of taken) ticket.queue.leave(ticket);
+  const around = ticketsHere().filter((ticket) => !taken.includes(ticket));
+  for (const [i, ticket] of taken.entries()) await draw(ticket, [...around, ...taken.slice(0, i)]);
 }
 
 function queueOf(hold: Hold, connection: string): ClaimQueue {
@@ -100,37 +100,38 @@ function queueOf(hold: Hold, connection: string): ClaimQueue {
  * Transactions under the same hold that have to claim it run one after the other in the database, where the second one
  * would wait with a connection, and would fail above READ COMMITTED. So they wait here, before they are opened.
  *
- * One that is connected before takes the turn of one that is not: that one may wait, in the pool, for its connection.
+ * One that is connected before overtakes one that is not: that one may wait, in the pool, for its connection.
  *
  * @param holds the holds that will be claimed
- * @returns the turns, to be left at the end of the transaction; `areKept` says whether they still are its own
+ * @returns the tickets, all of them first, to be returned at the end of the transaction; `areFirst` says whether they
+ * still are
  * @throws LockNotAcquiredError if the others take longer than the lease, or than the call was willing to wait ·
  * LockInTransactionError if they would wait for each other
  */
-export async function takeTurns(
+export async function drawTickets(
   holds: readonly GuardingHold[],
   { connection = 'default', isConnected = false }: Opened,
-): Promise<readonly Turn[]> {
-  const taken: Turn[] = [];
-  const around = turnsHere();
+): Promise<readonly Ticket[]> {
+  const taken: Ticket[] = [];
+  const around = ticketsHere();
   for (const hold of inOneOrder(holds)) {
     const queue = queueOf(hold, connection);
-    if (around.some((turn) => turn.queue === queue)) continue;
-    const turn: Turn = { hold, queue, connection, isConnected, isOver: false };
+    if (around.some((ticket) => ticket.queue === queue)) continue;
+    const ticket: Ticket = { hold, queue, connection, isConnected, isOver: false };
     try {
-      await take(turn, [...around, ...taken]);
+      await draw(ticket, [...around, ...taken]);
     } catch (error) {
-      leaveTurns(taken);
+      returnTickets(taken);
       throw error;
     }
-    taken.push(turn);
+    taken.push(ticket);
   }
   return taken;
 }
 
-/** @param has the turns inside of which it waits @throws as `takeTurns` */
-async function take(turn: Turn, has: readonly Turn[]): Promise<void> {
-  const { hold, queue, connection } = turn;
+/** @param has the tickets that it keeps while it waits @throws as `drawTickets` */
+async function draw(ticket: Ticket, has: readonly Ticket[]): Promise<void> {
+  const { hold, queue, connection } = ticket;
   const opposite = waitsFor(queue, has);
   if (opposite !== undefined) {
     throw new LockInTransactionError(
@@ -142,10 +143,10 @@ async function take(turn: Turn, has: readonly Turn[]): Promise<void> {
   const askedAt = systemClock.now();
   const waiting: Waiting = { has, wants: queue };
   WAITING.add(waiting);
-  const isTurn = await queue
-    .enter(turn, systemClock, limitMs)
+  const isFirst = await queue
+    .enter(ticket, systemClock, limitMs)
     .finally(() => void WAITING.delete(waiting));
-  if (isTurn) return;
+  if (isFirst) return;
   throw new LockNotAcquiredError(
     `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, those under one lock run one after the other, and must not wait for each other inside; one that belongs to an open one has to use it, and not a connection of its own (with TypeORM, the manager of its query runner)`,
     hold.key,
@@ -154,26 +155,26 @@ async function take(turn: Turn, has: readonly Turn[]): Promise<void> {
 }
 
 /**
- * Whether a transaction that has this turn waits, directly or through others, for one of those that we have.
- * @returns ours that it waits for
+ * Whether the transaction that is first in this queue waits, directly or through others, behind one of our tickets.
+ * @returns the ticket of ours behind which it waits
  */
 function waitsFor(
   queue: ClaimQueue,
-  ours: readonly Turn[],
+  ours: readonly Ticket[],
   seen: Set<Waiting> = new Set(),
-): Turn | undefined {
+): Ticket | undefined {
   for (const waiting of WAITING) {
-    const hasIt = waiting.has.some((turn) => turn.queue === queue && queue.isTurnOf(turn));
+    const hasIt = waiting.has.some((ticket) => ticket.queue === queue && queue.isFirst(ticket));
     if (!hasIt || seen.has(waiting)) continue;
     seen.add(waiting);
     const found =
-      ours.find((turn) => turn.queue === waiting.wants) ?? waitsFor(waiting.wants, ours, seen);
+      ours.find((ticket) => ticket.queue === waiting.wants) ?? waitsFor(waiting.wants, ours, seen);
     if (found !== undefined) return found;
   }
   return undefined;
 }
 
-/** One order for all transactions, so that no two of them can each have a turn for which the other one waits. */
+/** One order for all transactions, so that no two of them can each be first where the other one waits. */
 function inOneOrder(holds: readonly GuardingHold[]): readonly Hold[] {
   return [...holds]
     .sort(
