@@ -9,7 +9,7 @@ import { publicSurface } from './public-surface.js';
 
 /**
  * The public surface as it was reviewed, one file per entry point. After a change of a name or a signature, regenerate
- * the files and have the diff reviewed: `UPDATE_PUBLIC_API=1 npm run test:jest -- test/api/public-api`
+ * the files and have the diff reviewed: `UPDATE_PUBLIC_API=1 npm run test:tools -- test/api/public-api`
  */
 const REVIEWED = fileURLToPath(new URL('public-api/', import.meta.url));
 
