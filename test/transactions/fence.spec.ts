@@ -37,12 +37,12 @@ import { once } from 'node:events';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
-  areKept,
-  inTurns,
-  leaveTurns,
-  takeAgain,
-  takeTurns,
-} from '../../libs/nestjs-locked/src/transactions/scope/claim-turns.js';
+  areFirst,
+  drawAgain,
+  drawTickets,
+  inContextOf,
+  returnTickets,
+} from '../../libs/nestjs-locked/src/transactions/scope/claim-tickets.js';
 import type { GuardingHold } from '../../libs/nestjs-locked/src/transactions/scope/guarding-hold.js';
 import { afterTest } from '../support/after-test.js';
 import { type TestDatabase, useMariaDb, useMySql, usePostgres } from '../support/databases.js';
@@ -80,36 +80,36 @@ describe('the order of claims', () => {
     return settled;
   }
 
-  it('one that has lost one of its turns gives the others up before it waits', async () => {
+  it('one that was overtaken in one queue gives up the others before it waits', async () => {
     const [a, b] = [holdOf('a'), holdOf('b')];
-    const first = await takeTurns([a, b], {});
-    const second = await takeTurns([a], CONNECTED);
-    expect(areKept(first)).toBe(false);
-    const again = takeAgain(first);
+    const first = await drawTickets([a, b], {});
+    const second = await drawTickets([a], CONNECTED);
+    expect(areFirst(first)).toBe(false);
+    const again = drawAgain(first);
 
-    const ofSecond = inTurns(second, () => takeTurns([a, b], CONNECTED));
+    const ofSecond = inContextOf(second, () => drawTickets([a, b], CONNECTED));
     expect(await isSettled(ofSecond)).toBe(true);
-    leaveTurns([...second, ...(await ofSecond)]);
+    returnTickets([...second, ...(await ofSecond)]);
     await again;
-    expect(areKept(first)).toBe(true);
-    leaveTurns(first);
+    expect(areFirst(first)).toBe(true);
+    returnTickets(first);
   });
 
-  it('one that has lost its turns waits behind another one that waits for them', async () => {
+  it('one that was overtaken waits behind another one that waits', async () => {
     const [a, b] = [holdOf('a'), holdOf('b')];
-    const first = await takeTurns([a, b], {});
-    const third = await takeTurns([b], CONNECTED);
-    const second = await takeTurns([a], CONNECTED);
-    const ofSecond = inTurns(second, () => takeTurns([b], CONNECTED));
-    expect(areKept(first)).toBe(false);
-    const again = inTurns(first, () => takeAgain(first));
+    const first = await drawTickets([a, b], {});
+    const third = await drawTickets([b], CONNECTED);
+    const second = await drawTickets([a], CONNECTED);
+    const ofSecond = inContextOf(second, () => drawTickets([b], CONNECTED));
+    expect(areFirst(first)).toBe(false);
+    const again = inContextOf(first, () => drawAgain(first));
     expect(await isSettled(again)).toBe(false);
 
-    leaveTurns(third);
-    leaveTurns([...second, ...(await ofSecond)]);
+    returnTickets(third);
+    returnTickets([...second, ...(await ofSecond)]);
     await again;
-    expect(areKept(first)).toBe(true);
-    leaveTurns(first);
+    expect(areFirst(first)).toBe(true);
+    returnTickets(first);
   });
 });
 
