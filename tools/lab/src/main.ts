@@ -1,4 +1,4 @@
-import { ACCIDENTS } from './accidents/index.js';
+import { ACCIDENTS } from './accidents.js';
 import { readOptions } from './options.js';
 import { runLab } from './run-lab.js';
 import { STAGES } from './stages/index.js';

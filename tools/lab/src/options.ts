@@ -1,6 +1,6 @@
 import { chosenFrom, wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
-import { ACCIDENTS } from './accidents/index.js';
+import { ACCIDENTS } from './accidents.js';
 import { STAGES } from './stages/index.js';
 
 export interface LabOptions {

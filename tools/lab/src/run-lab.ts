@@ -1,11 +1,11 @@
 import { cpus } from 'node:os';
 import { deviationOf } from './expected.js';
 import type { LabOptions } from './options.js';
-import { matrixText, verdictOf } from './report/matrix.js';
+import { matrixText } from './report/matrix.js';
 import { writeReport } from './report/write-report.js';
-import { type Pair, pairsOf, runTrials } from './run/lab.js';
 import { Laboratory } from './run/laboratory.js';
 import type { Trial } from './run/trial.js';
+import { type Pair, pairsOf, runTrials } from './run/trials.js';
 
 /** @returns whether all results are as the table of expected results says */
 export async function runLab(options: LabOptions): Promise<boolean> {
@@ -18,14 +18,13 @@ export async function runLab(options: LabOptions): Promise<boolean> {
     console.log(`${((performance.now() - start) / 1_000).toFixed(1).padStart(6)} s  ${text}`);
   };
   say(`${pairs.length} trials, seed ${options.seed}: starting Redis and PostgreSQL`);
-  const trials = await inLab(options, async (lab) => {
-    let done = 0;
-    return runTrials(lab, pairs, options.atOnce, {
-      done: (pair, trial) => say(`${++done}/${pairs.length}  ${inWords(pair, trial)}`),
-      repeats: ({ stage, accident }, why) =>
-        say(`stage ${stage.number}, ${accident.id} will be repeated alone: ${why}`),
-    });
-  });
+  const lab = await Laboratory.open(options.seed);
+  let done = 0;
+  const trials = await runTrials(lab, pairs, options.atOnce, {
+    done: (pair, trial) => say(`${++done}/${pairs.length}  ${inWords(pair, trial)}`),
+    repeats: ({ stage, accident }, why) =>
+      say(`stage ${stage.number}, ${accident.id} will be repeated alone: ${why}`),
+  }).finally(() => lab.close());
   console.log(`\n${matrixText(trials)}\n`);
   const deviations = trials.flatMap((trial) => {
     const deviation = deviationOf(trial);
@@ -46,16 +45,7 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   return deviations.length === 0;
 }
 
-async function inLab<T>({ seed }: LabOptions, use: (lab: Laboratory) => Promise<T>): Promise<T> {
-  const lab = await Laboratory.open(seed);
-  try {
-    return await use(lab);
-  } finally {
-    await lab.close();
-  }
-}
-
 function inWords({ stage, accident }: Pair, trial: Trial): string {
   const details = trial.summary === '' ? '' : ` (${trial.summary})`;
-  return `${stage.number} ${stage.name}, ${accident.id}: ${verdictOf(trial)}${details}`;
+  return `${stage.number} ${stage.name}, ${accident.id}: ${trial.findings[0] ?? 'held'}${details}`;
 }

@@ -53,7 +53,6 @@ async function setUp(setup: Setup): Promise<void> {
     setup,
     pool,
     redis,
-    record,
     async withConnection(use) {
       const client = idle.pop() ?? connect();
       try {

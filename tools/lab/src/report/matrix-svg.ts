@@ -1,8 +1,7 @@
 import { escapeMarkup, svgPicture } from 'kit';
 import type { Trial } from '../run/trial.js';
-import { matrixOf, verdictOf } from './matrix.js';
+import { LEGEND, matrixOf, type Verdict, verdictOf } from './matrix.js';
 import { DARK, LIGHT } from './timeline-svg.js';
-import { VERDICTS } from './verdict-words.js';
 
 const NAME = 268;
 const CELL = 40;
@@ -20,30 +19,23 @@ export function matrixSvg(trials: readonly Trial[]): string {
   );
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = HEAD + r * ROW;
-    const ours = stage.number === 17;
+    const css = stage.number === 17 ? 'name ours' : 'name';
+    const name = escapeMarkup(`${stage.number}  ${stage.name}`);
     return [
-      `<text class="name${ours ? ' ours' : ''}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${escapeMarkup(`${stage.number}  ${stage.name}`)}</text>`,
+      `<text class="${css}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${name}</text>`,
       ...cells.map(({ trial }, n) => {
         const left = NAME + n * CELL;
-        if (trial === undefined) {
-          return `<text class="none" x="${left + CELL / 2}" y="${top + 17}" text-anchor="middle">·</text>`;
-        }
-        const { sign, css } = VERDICTS[verdictOf(trial)];
-        return (
-          `<rect class="${css}" x="${left + 2}" y="${top + 2}" width="${CELL - 4}" height="${ROW - 4}" rx="4"/>` +
-          `<text class="sign" x="${left + CELL / 2}" y="${top + 18}" text-anchor="middle">${sign}</text>`
-        );
+        return trial === undefined
+          ? `<text class="none" x="${left + CELL / 2}" y="${top + 17}" text-anchor="middle">·</text>`
+          : square(verdictOf(trial), left + 2, top + 2, CELL - 4, ROW - 4, 16);
       }),
     ];
   });
-  const legend = Object.values(VERDICTS)
-    .filter(({ short }) => short !== 'not told')
-    .map(
-      ({ sign, short, css }, n) =>
-        `<rect class="${css}" x="${NAME + n * 118}" y="${height - 32}" width="22" height="18" rx="4"/>` +
-        `<text class="sign" x="${NAME + n * 118 + 11}" y="${height - 18}" text-anchor="middle">${sign}</text>` +
-        `<text x="${NAME + n * 118 + 28}" y="${height - 19}">${escapeMarkup(short)}</text>`,
-    );
+  const legend = LEGEND.map((verdict, n) => {
+    const left = NAME + n * 118;
+    const text = `<text x="${left + 28}" y="${height - 19}">${escapeMarkup(verdict.short)}</text>`;
+    return square(verdict, left, height - 32, 22, 18, 14) + text;
+  });
   return svgPicture({
     width,
     height,
@@ -55,6 +47,21 @@ export function matrixSvg(trials: readonly Trial[]): string {
     },
     parts: [...heads, ...lines, ...legend],
   });
+}
+
+/** A verdict's sign on its colour. */
+function square(
+  { sign, css }: Verdict,
+  left: number,
+  top: number,
+  width: number,
+  height: number,
+  baseline: number,
+): string {
+  return (
+    `<rect class="${css}" x="${left}" y="${top}" width="${width}" height="${height}" rx="4"/>` +
+    `<text class="sign" x="${left + width / 2}" y="${top + baseline}" text-anchor="middle">${sign}</text>`
+  );
 }
 
 /** Colours that are dark enough for the signs on them. */
@@ -84,11 +91,11 @@ export const CELLS_DARK: typeof CELLS_LIGHT = {
   failedInk: '#ffe9b8',
 };
 
+const COLOURED = ['held', 'wrong', 'two', 'ever', 'failed'];
+
 const STYLE =
   'text{font-size:11.5px;fill:var(--soft)}' +
   '.name{fill:var(--ink);font-size:12.5px}.ours{font-weight:700}.none{fill:var(--soft)}' +
-  '.held{fill:var(--held)}.wrong{fill:var(--wrong)}.two{fill:var(--two)}.ever{fill:var(--ever)}.failed{fill:var(--failed)}' +
+  COLOURED.map((name) => `.${name}{fill:var(--${name})}`).join('') +
   '.sign{font-weight:700;font-size:13px}' +
-  ['held', 'wrong', 'two', 'ever', 'failed']
-    .map((name) => `.${name}+.sign{fill:var(--${name}Ink)}`)
-    .join('');
+  COLOURED.map((name) => `.${name}+.sign{fill:var(--${name}Ink)}`).join('');

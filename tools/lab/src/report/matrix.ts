@@ -1,5 +1,4 @@
-import type { Accident } from '../accidents/accident.js';
-import { ACCIDENTS } from '../accidents/index.js';
+import { type Accident, ACCIDENTS, whyNot } from '../accidents.js';
 import type { Finding } from '../run/findings.js';
 import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';
@@ -25,44 +24,111 @@ export function matrixOf(trials: readonly Trial[]): { rows: Row[]; accidents: Ac
     stage,
     cells: accidents.map((accident) => ({
       accident,
-      trial: trials.find((each) => each.stage === stage.number && each.accident === accident.id),
-      cannot: accident.cannotHappenTo(stage),
+      trial: trialOf(trials, stage.number, accident.id),
+      cannot: whyNot(accident, stage),
     })),
   }));
   return { rows, accidents };
 }
 
-/** The worst of what was found. */
-export function verdictOf({ findings }: Trial): Finding | 'held' {
-  return findings[0] ?? 'held';
+export function trialOf(
+  trials: readonly Trial[],
+  stage: number,
+  accident: string,
+): Trial | undefined {
+  return trials.find((trial) => trial.stage === stage && trial.accident === accident);
 }
-
-const LETTERS: Readonly<Record<Finding | 'held', string>> = {
-  held: 'held',
-  'stock wrong': 'STOCK',
-  'two holders': 'TWO',
-  'locked for ever': 'EVER',
-  'call failed': 'FAILED',
-  'nobody was told': 'UNTOLD',
-};
 
 /** The matrix for a terminal. */
 export function matrixText(trials: readonly Trial[]): string {
   const { rows, accidents } = matrixOf(trials);
-  const name = 30;
-  const width = 8;
-  const heads = accidents.map(({ id }) => id.slice(0, width - 1).padEnd(width)).join('');
-  const lines = rows.map(({ stage, cells }) => {
-    const texts = cells.map(({ trial }) =>
-      (trial === undefined ? '-' : LETTERS[verdictOf(trial)]).padEnd(width),
-    );
-    return `${String(stage.number).padStart(2)} ${stage.name.padEnd(name)}${texts.join('')}`;
-  });
+  const line = (stage: string, cells: readonly string[]): string =>
+    stage.padEnd(33) + cells.map((text) => text.slice(0, 7).padEnd(8)).join('');
   return [
-    `   ${''.padEnd(name)}${heads}`,
-    ...lines,
+    line(
+      '',
+      accidents.map(({ id }) => id),
+    ),
+    ...rows.map(({ stage: { number, name }, cells }) =>
+      line(
+        `${String(number).padStart(2)} ${name}`,
+        cells.map(({ trial }) => (trial === undefined ? '-' : verdictOf(trial).letters)),
+      ),
+    ),
     '',
     'held: right, and nobody blocked for ever · STOCK: stock wrong (two held the lock) · TWO: two holders, stock right by luck or fence',
     'EVER: locked for ever · FAILED: a call failed that should not · -: cannot happen to this stage',
   ].join('\n');
 }
+
+export interface Verdict {
+  /** Shown in a cell beside the word, because colour alone tells many readers nothing. */
+  readonly sign: string;
+  readonly short: string;
+  /** The word for a narrow cell. */
+  readonly word: string;
+  /** The word for the terminal. */
+  readonly letters: string;
+  readonly css: string;
+  readonly meaning: string;
+}
+
+/** The worst of what was found. */
+export function verdictOf({ findings }: Trial): Verdict {
+  return VERDICTS[findings[0] ?? 'held'];
+}
+
+const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
+  held: {
+    sign: '✓',
+    short: 'held',
+    word: 'held',
+    letters: 'held',
+    css: 'held',
+    meaning:
+      'The stock is right, and nobody is blocked for longer than a dead holder’s lock lasts.',
+  },
+  'stock wrong': {
+    sign: '✗',
+    short: 'stock wrong',
+    word: 'wrong',
+    letters: 'STOCK',
+    css: 'wrong',
+    meaning: 'More was sold than left the stock: two were inside, and one overwrote the other.',
+  },
+  'two holders': {
+    sign: '2',
+    short: 'two holders',
+    word: 'two',
+    letters: 'TWO',
+    css: 'two',
+    meaning: 'Two believed that they held the lock; the stock still came out right.',
+  },
+  'locked for ever': {
+    sign: '∞',
+    short: 'for ever',
+    word: 'stuck',
+    letters: 'EVER',
+    css: 'ever',
+    meaning: 'Nobody gets in any more, until a human removes the key or the other process rests.',
+  },
+  'call failed': {
+    sign: '!',
+    short: 'call failed',
+    word: 'failed',
+    letters: 'FAILED',
+    css: 'failed',
+    meaning: 'A purchase ended with an error that nobody meant: a crash, or a rollback.',
+  },
+  'nobody was told': {
+    sign: '…',
+    short: 'not told',
+    word: 'untold',
+    letters: 'UNTOLD',
+    css: 'two',
+    meaning: 'The lock was lost, and its holder never heard of it.',
+  },
+};
+
+/** Those that a legend explains. A holder that was not told is seldom the worst of it. */
+export const LEGEND = Object.values(VERDICTS).filter(({ short }) => short !== 'not told');

@@ -1,15 +1,14 @@
 import { escapeMarkup } from 'kit';
-import { type Measures, measuresOf } from '../run/measures.js';
-import { inSeconds } from '../run/summary.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import { milliseconds } from './markup.js';
-import { type Cell, matrixOf, type Row, verdictOf } from './matrix.js';
+import type { Stage } from '../stages/stage.js';
+import { type Cell, LEGEND, matrixOf, type Row, type Verdict, verdictOf } from './matrix.js';
+import { type Measure, measuresOf } from './measures.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
-import { type Timeline, timelineOf } from './timeline-model.js';
-import { timelineSvg } from './timeline-svg.js';
-import { VERDICTS } from './verdict-words.js';
+import { storyOf } from './story.js';
+import { type Span, type Timeline, timelineOf } from './timeline-model.js';
+import { milliseconds, period, timelineSvg } from './timeline-svg.js';
 
 export interface RunFacts {
   readonly seed: number;
@@ -101,42 +100,43 @@ function deviations({ deviations }: RunFacts): string {
   return `<section class="differs"><h2>Differs from the expected results</h2><ul>${items}</ul></section>`;
 }
 
-/** Three stages in the same accident, side by side: the whole story at a glance. */
-export const STORY = { accident: 'long-work', stages: [1, 13, 17] } as const;
-
-const STORY_TEXTS: Readonly<Record<number, string>> = {
-  1: 'No lock. B reads the same 100 as A, and A overwrites what B has saved.',
-  13: 'Lua release, no renewal. The lock runs out under A, and B walks in.',
-  17: 'nestjs-locked. The lease is renewed until A has committed; then B enters.',
-};
-
 function hero(trials: readonly Trial[]): string {
-  const chosen = STORY.stages.flatMap((stage) =>
-    trials.filter((trial) => trial.stage === stage && trial.accident === STORY.accident),
-  );
-  if (chosen.length === 0) return '';
-  const figures = chosen.map((trial) => {
+  const figures = storyOf(trials).map(({ trial, text }) => {
     const { sold, start, left } = trial.stock;
     const result = `${sold} sold, ${start - left} gone from the stock`;
-    return `<figure class="card"><figcaption>${verdictChip(trial)} ${escapeMarkup(STORY_TEXTS[trial.stage] ?? '')} <span class="result">${result}</span></figcaption>
-<div class="scroll">${timelineSvg(timelineOf(trial), { label: `${STORY_TEXTS[trial.stage]} ${result}.`, bare: true })}</div></figure>`;
+    const picture = timelineSvg(timelineOf(trial), { label: `${text} ${result}.`, bare: true });
+    return `<figure class="card"><figcaption>${chip(verdictOf(trial))} ${escapeMarkup(text)} <span class="result">${result}</span></figcaption>
+<div class="scroll">${picture}</div></figure>`;
   });
+  if (figures.length === 0) return '';
   return `<section class="hero" aria-labelledby="hero-head"><h2 id="hero-head">The same work, three locks: A takes longer than its lock lasts</h2>${figures.join('')}</section>`;
 }
 
 function legend(): string {
-  const items = Object.values(VERDICTS)
-    .filter(({ short }) => short !== 'not told')
-    .map(
-      ({ sign, short, meaning, css }) =>
-        `<li><span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span> ${escapeMarkup(meaning)}</li>`,
-    );
-  return `<ul class="legend">${items.join('')}<li><span class="chip none"><b aria-hidden="true">·</b> cannot happen</span> The stage has nothing that could break there.</li></ul>`;
+  const items = LEGEND.map(
+    (verdict) => `<li>${chip(verdict)} ${escapeMarkup(verdict.meaning)}</li>`,
+  );
+  const none = chip({ css: 'none', sign: '·', short: 'cannot happen' });
+  return `<ul class="legend">${items.join('')}<li>${none} The stage has nothing that could break there.</li></ul>`;
+}
+
+function chip({ css, sign, short }: Pick<Verdict, 'css' | 'sign' | 'short'>): string {
+  return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span>`;
+}
+
+function numbered({ number, name }: Stage): string {
+  return `<span class="no">${number}</span> ${escapeMarkup(name)}`;
+}
+
+/** The row of a stage. @param lead what stands in its first cell */
+function stageRow({ number }: Stage, lead: string, cells: readonly string[]): string {
+  const css = number === 17 ? ' class="ours"' : '';
+  return `<tr${css}><th scope="row">${lead}</th>${cells.join('')}</tr>`;
 }
 
 function matrixRow({ stage, cells }: Row): string {
-  const css = stage.number === 17 ? ' class="ours"' : '';
-  return `<tr${css}><th scope="row"><a href="#stage-${stage.number}"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</a></th>${cells.map(matrixCell).join('')}</tr>`;
+  const link = `<a href="#stage-${stage.number}">${numbered(stage)}</a>`;
+  return stageRow(stage, link, cells.map(matrixCell));
 }
 
 function matrixCell({ accident, trial, cannot }: Cell): string {
@@ -145,68 +145,41 @@ function matrixCell({ accident, trial, cannot }: Cell): string {
     const why = cannot ?? 'was not run';
     return `<td class="none" ${head}><span title="${escapeMarkup(why)}"><span aria-hidden="true">·</span><span class="unseen">${escapeMarkup(why)}</span></span></td>`;
   }
-  const { sign, short, word, css } = VERDICTS[verdictOf(trial)];
-  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${escapeMarkup(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`)}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(word)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
+  const { sign, short, word, css } = verdictOf(trial);
+  const tip = escapeMarkup(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`);
+  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${tip}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(word)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
 }
 
 /** The one number that says most about a cell. */
-function figureOf(trial: Trial): string {
-  const verdict = verdictOf(trial);
-  if (verdict === 'locked for ever' || verdict === 'call failed') return '';
-  const wanted = verdict === 'held' ? /waited ([\d.]+ m?s)/ : /two held it for ([\d.]+ m?s)/;
-  return wanted.exec(trial.summary)?.[1] ?? '';
-}
-
-function verdictChip(trial: Trial): string {
-  const { sign, short, css } = VERDICTS[verdictOf(trial)];
-  return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span>`;
+function figureOf({ findings: [worst], summary }: Trial): string {
+  if (worst === 'locked for ever' || worst === 'call failed') return '';
+  const wanted = worst === undefined ? /waited ([\d.]+ m?s)/ : /two held it for ([\d.]+ m?s)/;
+  return wanted.exec(summary)?.[1] ?? '';
 }
 
 function idOf({ stage, accident }: Trial): string {
   return `t-${stage}-${accident}`;
 }
 
-const MEASURES: readonly [
-  head: string,
-  show: (measures: Measures) => string,
-  bad?: (measures: Measures) => boolean,
-][] = [
-  ['sold', ({ sold }) => `${sold}`],
-  ['gone from the stock', ({ truth }) => `${truth}`, ({ sold, truth }) => sold !== truth],
-  ['oversold', ({ oversold }) => `${oversold}`, ({ oversold }) => oversold > 0],
-  ['lost updates', ({ lostUpdates }) => `${lostUpdates}`, ({ lostUpdates }) => lostUpdates > 0],
-  ['overlaps', ({ overlaps }) => `${overlaps}`, ({ overlaps }) => overlaps > 0],
-  ['failed attempts', ({ retries }) => `${retries}`],
-  ['calls per second', ({ perSecond }) => perSecond.toFixed(0)],
-  ['longest wait', ({ longestWaitMs }) => inSeconds(longestWaitMs)],
-  ['Redis commands per call', ({ commandsPerPurchase }) => commandsPerPurchase.toFixed(1)],
-  ['bytes per call', ({ bytesPerPurchase }) => bytesPerPurchase.toFixed(0)],
-  [
-    'connections held while waiting',
-    ({ connectionsWaiting }) => `${connectionsWaiting}`,
-    ({ connectionsWaiting }) => connectionsWaiting > 0,
-  ],
-];
-
 function measuresSection(rows: readonly Row[]): string {
   const sales = rows.flatMap(({ stage, cells }) => {
     const trial = cells.find(({ accident }) => accident.id === 'sale')?.trial;
     return trial === undefined ? [] : [{ stage, measures: measuresOf(trial) }];
   });
-  if (sales.length === 0) return '';
-  const lines = sales.map(({ stage, measures }) => {
-    const cells = MEASURES.map(
-      ([, show, bad]) =>
-        `<td${bad?.(measures) === true ? ' class="bad"' : ''}>${escapeMarkup(show(measures))}</td>`,
-    );
-    return `<tr${stage.number === 17 ? ' class="ours"' : ''}><th scope="row"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</th>${cells.join('')}</tr>`;
-  });
+  const [first] = sales;
+  if (first === undefined) return '';
+  const cell = ({ text, isBad }: Measure): string =>
+    `<td${isBad ? ' class="bad"' : ''}>${escapeMarkup(text)}</td>`;
+  const heads = first.measures.map(({ head }) => `<th scope="col">${escapeMarkup(head)}</th>`);
+  const lines = sales.map(({ stage, measures }) =>
+    stageRow(stage, numbered(stage), measures.map(cell)),
+  );
   return `<section aria-labelledby="sale-head">
 <h2 id="sale-head">The sale, measured</h2>
 <p>100 pieces, 15 workers in 3 processes; each wants 10 pieces, up to 3 times. Right is: 10 purchases, 100 pieces sold, 100 gone.
 A call is a purchase that sold, or that found nothing left: both need the lock.</p>
 <div class="scroll wide" role="region" aria-label="What was measured in the sale" tabindex="0"><table class="measures">
-<thead><tr><th scope="col">Stage</th>${MEASURES.map(([head]) => `<th scope="col">${escapeMarkup(head)}</th>`).join('')}</tr></thead>
+<thead><tr><th scope="col">Stage</th>${heads.join('')}</tr></thead>
 <tbody>${lines.join('\n')}</tbody></table></div></section>`;
 }
 
@@ -233,7 +206,7 @@ function stageSection({ stage, cells }: Row): string {
   );
   const damaged = trials.filter(({ findings }) => findings.length > 0).length;
   return `<section class="stage${stage.number === 17 ? ' ours' : ''}" id="stage-${stage.number}" aria-labelledby="stage-${stage.number}-head">
-<h3 id="stage-${stage.number}-head"><span class="no">${stage.number}</span> ${escapeMarkup(stage.name)}</h3>
+<h3 id="stage-${stage.number}-head">${numbered(stage)}</h3>
 <p class="lesson">${escapeMarkup(stage.lesson)}</p>
 <p class="breaks"><b>${stage.number === 17 ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
 ${articles.join('\n')}
@@ -245,7 +218,7 @@ function trialDetails({ accident }: Cell, trial: Trial): string {
   const isOpen = accident.id === 'sale';
   const label = `Timeline of stage ${trial.stage}, ${accident.name}. ${trial.summary}`;
   return `<details class="trial" id="${idOf(trial)}"${isOpen ? ' open' : ''}>
-<summary>${verdictChip(trial)} <span class="what">${escapeMarkup(accident.name)}</span> <span class="summary">${escapeMarkup(trial.summary)}</span></summary>
+<summary>${chip(verdictOf(trial))} <span class="what">${escapeMarkup(accident.name)}</span> <span class="summary">${escapeMarkup(trial.summary)}</span></summary>
 <p class="how">${escapeMarkup(accident.how)}.</p>
 <div class="scroll">${timelineSvg(timeline, { label })}</div>
 ${momentsList(timeline)}
@@ -263,18 +236,16 @@ function momentsList({ moments }: Timeline): string {
 }
 
 function timelineTable({ lanes, waits, holds, transactions, results }: Timeline): string {
-  const times = (
-    spans: readonly { lane: string; from: number; until: number }[],
-    lane: string,
-  ): string => {
-    const own = spans.filter((span) => span.lane === lane);
-    return own.length === 0
-      ? 'never'
-      : own.map(({ from, until }) => `${milliseconds(from)} to ${milliseconds(until)}`).join(', ');
+  const times = (spans: readonly Span[], lane: string): string => {
+    const own = spans.filter((span) => span.lane === lane).map(period);
+    return `<td>${own.length === 0 ? 'never' : own.join(', ')}</td>`;
   };
-  const rows = lanes.map(
-    (lane) =>
-      `<tr><th scope="row">${escapeMarkup(lane)}</th><td>${times(waits, lane)}</td><td>${times(holds, lane)}</td><td>${times(transactions, lane)}</td><td>${escapeMarkup(results.get(lane) ?? '')}</td></tr>`,
+  const rows = lanes.map((lane) => {
+    const cells = [waits, holds, transactions].map((spans) => times(spans, lane)).join('');
+    return `<tr><th scope="row">${escapeMarkup(lane)}</th>${cells}<td>${escapeMarkup(results.get(lane) ?? '')}</td></tr>`;
+  });
+  const heads = ['caller', 'waited', 'held the lock', 'transaction open', 'result'].map(
+    (head) => `<th scope="col">${head}</th>`,
   );
-  return `<table><thead><tr><th scope="col">caller</th><th scope="col">waited</th><th scope="col">held the lock</th><th scope="col">transaction open</th><th scope="col">result</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;
+  return `<table><thead><tr>${heads.join('')}</tr></thead><tbody>${rows.join('')}</tbody></table>`;
 }

@@ -37,22 +37,12 @@ export interface Timeline {
   readonly results: ReadonlyMap<string, string>;
 }
 
-export function timelineOf(trial: Trial): Timeline {
-  const start = Math.min(...trial.events.map(({ at }) => at));
-  const shift = <T extends { readonly at: number }>(event: T): T => ({
-    ...event,
-    at: event.at - start,
-  });
-  const events = trial.events.map((event) =>
-    event.kind === 'valid until'
-      ? shift({ ...event, text: String(Number(event.text) - start) })
-      : shift(event),
-  );
+export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): Timeline {
   const ms = Math.max(1, ...events.map(({ at }) => at));
   const holds = holdsIn(events);
-  const keyEvents = trial.keyEvents.map(shift).filter(({ at }) => at >= 0 && at <= ms + 5);
+  const keyEvents = all.filter(({ at }) => at >= 0 && at <= ms + 5);
   return {
-    lanes: [...trial.lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
+    lanes: [...lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
     ms,
     waits: spans(events, ms, ['wait'], ['hold', ...ENDS]),
     holds,
@@ -60,19 +50,20 @@ export function timelineOf(trial: Trial): Timeline {
     transactions: transactionsIn(events, ms),
     pauses: spans(events, ms, ['paused'], ['resumed']),
     commands: newCommands(events),
-    moments: momentsOf(events, keyEvents, trial),
+    moments: momentsOf(events, accident === 'sale' ? [] : keyEvents),
     keys: keysIn(keyEvents, ms),
-    results: new Map(trial.lanes.map((lane) => [lane, resultOf(events, lane)])),
+    results: new Map(lanes.map((lane) => [lane, resultOf(events, lane)])),
   };
 }
 
 const ENDS: readonly EventKind[] = ['sold', 'sold out', 'failed', 'refused', 'killed', 'retry'];
 
-function spans(
-  events: readonly LabEvent[],
+/** From each event that begins something to the next of the same lane that ends it. */
+function spans<Kind extends string>(
+  events: readonly { readonly at: number; readonly lane: string; readonly kind: Kind }[],
   end: number,
-  begins: readonly EventKind[],
-  ends: readonly EventKind[],
+  begins: readonly NoInfer<Kind>[],
+  ends: readonly NoInfer<Kind>[],
 ): Span[] {
   const open = new Map<string, number>();
   const found: Span[] = [];
@@ -112,64 +103,41 @@ function newCommands(events: readonly LabEvent[]): Timeline['commands'] {
   });
 }
 
-const TOLD: Partial<Record<EventKind, Moment['kind']>> = {
-  mark: 'done',
-  killed: 'killed',
-  paused: 'paused',
-  resumed: 'resumed',
-  told: 'told',
-  refused: 'told',
-  failed: 'failed',
+/** The events that are moments, and what is said between the caller and the text of the event. */
+const MOMENTS: Partial<Record<EventKind, readonly [kind: Moment['kind'], words?: string]>> = {
+  mark: ['done'],
+  killed: ['killed'],
+  paused: ['paused'],
+  resumed: ['resumed'],
+  told: ['told', ' is told that its lock is lost'],
+  refused: ['told', ' is refused'],
+  failed: ['failed', ' fails'],
 };
 
 const MOST_MOMENTS = 9;
 
-function momentsOf(
-  events: readonly LabEvent[],
-  keyEvents: Trial['keyEvents'],
-  { accident }: Trial,
-): Moment[] {
-  const moments = events.flatMap(({ at, lane, kind, text = '' }) => {
-    const told = TOLD[kind];
-    return told === undefined ? [] : [{ at, lane, kind: told, text: inWords(kind, lane, text) }];
+function momentsOf(events: readonly LabEvent[], keyEvents: Trial['keyEvents']): Moment[] {
+  const moments = events.flatMap(({ at, lane, kind: event, text = '' }): Moment[] => {
+    const [kind, words = ''] = MOMENTS[event] ?? [];
+    if (kind === undefined) return [];
+    const isMark = event === 'mark';
+    const sentence = isMark ? text[0]?.toUpperCase() + text.slice(1) : `${lane}${words}: ${text}`;
+    return [{ at, lane, kind, text: sentence }];
   });
-  const expiries =
-    accident === 'sale'
-      ? []
-      : keyEvents
-          .filter(({ kind }) => kind === 'expired')
-          .map(({ at }) => ({
-            at,
-            lane: '',
-            kind: 'expired' as const,
-            text: 'The lock expires in Redis',
-          }));
+  const expiries = keyEvents
+    .filter(({ kind }) => kind === 'expired')
+    .map(({ at }): Moment => ({
+      at,
+      lane: '',
+      kind: 'expired',
+      text: 'The lock expires in Redis',
+    }));
   return [...moments, ...expiries].sort((a, b) => a.at - b.at).slice(0, MOST_MOMENTS);
 }
 
-const WORDS: Partial<Record<EventKind, string>> = {
-  told: ' is told that its lock is lost',
-  refused: ' is refused',
-  failed: ' fails',
-};
-
-function inWords(kind: EventKind, lane: string, text: string): string {
-  if (kind === 'mark') return text.charAt(0).toUpperCase() + text.slice(1);
-  return `${lane}${WORDS[kind] ?? ''}: ${text}`;
-}
-
-function keysIn(keyEvents: Trial['keyEvents'], end: number): Omit<Span, 'lane'>[] {
-  const found: Omit<Span, 'lane'>[] = [];
-  let from: number | undefined;
-  for (const { at, kind } of keyEvents) {
-    if (kind === 'set') from ??= at;
-    else if (from !== undefined) {
-      found.push({ from, until: at });
-      from = undefined;
-    }
-  }
-  if (from !== undefined) found.push({ from, until: end });
-  return found;
+function keysIn(keyEvents: Trial['keyEvents'], end: number): Timeline['keys'] {
+  const keys = keyEvents.map(({ at, kind }) => ({ at, lane: 'key', kind }));
+  return spans(keys, end, ['set'], ['removed', 'expired']);
 }
 
 function resultOf(events: readonly LabEvent[], lane: string): string {

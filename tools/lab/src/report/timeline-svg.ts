@@ -1,5 +1,4 @@
 import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
-import { milliseconds } from './markup.js';
 import type { Span, Timeline } from './timeline-model.js';
 
 export interface TimelineOptions {
@@ -21,81 +20,190 @@ const NUMBERS = 22;
 
 /** One lane for each caller: waiting is light, holding is solid, a transaction is outlined, and an overlap is red. */
 export function timelineSvg(timeline: Timeline, options: TimelineOptions): string {
-  const isCrowded = timeline.lanes.length > 6;
-  const laneHeight = isCrowded ? 15 : 34;
-  const headHeight = options.heading === undefined ? 0 : 26;
-  const top = headHeight + AXIS + (options.bare === true ? 0 : NUMBERS);
-  const lanesEnd = top + timeline.lanes.length * laneHeight + gaps(timeline.lanes) * 8;
-  const keyLane = timeline.keys.length > 0 && !isCrowded;
-  const height = lanesEnd + (keyLane ? 24 : 0) + 8;
-  const x = (at: number): number =>
-    roundForSvg(LEFT + (clamp(at, 0, timeline.ms) / timeline.ms) * (WIDTH - LEFT - RIGHT));
-  const y = (lane: string): number => {
-    const n = timeline.lanes.indexOf(lane);
-    return top + n * laneHeight + gaps(timeline.lanes.slice(0, n + 1)) * 8;
-  };
-  const bar = (span: Span, name: string, inset: number, tip: string): string => {
-    const left = x(span.from);
-    const width = Math.max(1.5, roundForSvg(x(span.until) - left));
-    return (
-      `<rect class="${name}" x="${left}" y="${y(span.lane) + inset}" width="${width}" ` +
-      `height="${laneHeight - 2 * inset}" rx="${isCrowded ? 1 : 2}"${tipOf(tip)}/>`
-    );
-  };
-  const between = (text: string, { lane, from, until }: Span): string =>
-    `${lane} ${text}: ${milliseconds(from)} to ${milliseconds(until)} (${milliseconds(until - from)})`;
-  const big = isCrowded ? 0 : 1;
+  return new Drawing(timeline, options).svg();
+}
 
-  const parts = [
-    ...axis(timeline.ms, x, top, lanesEnd, headHeight + 14),
-    ...bands(timeline, x, top, lanesEnd),
-    ...timeline.lanes.map((lane) => laneLabel(lane, y(lane) + laneHeight / 2, isCrowded)),
-    ...timeline.waits.map((span) => bar(span, 'wait', 4 + 8 * big, between('waits', span))),
-    ...timeline.holds.map((span) =>
-      bar(span, 'hold', 2 + 5 * big, between('holds the lock', span)),
-    ),
-    ...timeline.overlaps.flatMap(({ first, second, from, until }) =>
-      [first, second].map(({ lane }) =>
-        bar(
-          { lane, from, until },
-          'both',
-          2 + 5 * big,
-          between('is not alone', { lane, from, until }),
-        ),
-      ),
-    ),
-    ...timeline.pauses.map((span) =>
-      bar(span, 'pause', 2 + 5 * big, between('stands still', span)),
-    ),
-    ...timeline.transactions.map((span) =>
-      bar(
-        span,
-        `tx${span.end === 'committed' ? '' : ' undone'}${isCrowded ? ' fine' : ''}`,
-        1 + 2 * big,
-        between(`has a transaction open, ${span.end}`, span),
-      ),
-    ),
-    ...timeline.transactions.map((span) =>
-      endMark(span, x(span.until), y(span.lane), laneHeight, isCrowded),
-    ),
-    ...(isCrowded ? [] : commandTicks(timeline, x, y, laneHeight)),
-    ...(keyLane ? keyBar(timeline, x, lanesEnd) : []),
-    ...(options.bare === true ? [] : moments(timeline, x, y, laneHeight, top, lanesEnd)),
-  ];
-  const head =
-    options.heading === undefined
-      ? ''
-      : `<text class="heading" x="12" y="20">${escapeMarkup(options.heading)}</text>`;
-  return svgPicture({
-    width: WIDTH,
-    height,
-    label: options.label,
-    attributes: ' class="timeline" tabindex="0"',
-    ...(options.standalone === true && {
-      own: { light: LIGHT, dark: DARK, style: TIMELINE_STYLE.replaceAll('\n', '') },
-    }),
-    parts: [head, ...parts],
-  });
+class Drawing {
+  /** Whether there are so many lanes that only their bars are drawn. */
+  readonly #isCrowded: boolean;
+  readonly #laneHeight: number;
+  readonly #headHeight: number;
+  /** Where the lanes begin and end. */
+  readonly #top: number;
+  readonly #bottom: number;
+
+  constructor(
+    private readonly timeline: Timeline,
+    private readonly options: TimelineOptions,
+  ) {
+    const { lanes } = timeline;
+    this.#isCrowded = lanes.length > 6;
+    this.#laneHeight = this.#isCrowded ? 15 : 34;
+    this.#headHeight = options.heading === undefined ? 0 : 26;
+    this.#top = this.#headHeight + AXIS + (options.bare === true ? 0 : NUMBERS);
+    this.#bottom = this.#top + lanes.length * this.#laneHeight + gaps(lanes) * 8;
+  }
+
+  svg(): string {
+    const { heading, label, bare = false, standalone = false } = this.options;
+    const { keys, lanes, transactions } = this.timeline;
+    const hasKey = keys.length > 0 && !this.#isCrowded;
+    const head = `<text class="heading" x="12" y="20">${escapeMarkup(heading ?? '')}</text>`;
+    return svgPicture({
+      width: WIDTH,
+      height: this.#bottom + (hasKey ? 24 : 0) + 8,
+      label,
+      attributes: ' class="timeline" tabindex="0"',
+      ...(standalone && {
+        own: { light: LIGHT, dark: DARK, style: TIMELINE_STYLE.replaceAll('\n', '') },
+      }),
+      parts: [
+        heading === undefined ? '' : head,
+        ...this.#axis(),
+        ...this.#bands(),
+        ...lanes.map((lane) => this.#laneLabel(lane)),
+        ...this.#bars(),
+        ...(this.#isCrowded ? [] : transactions.map((span) => this.#endMark(span))),
+        ...(this.#isCrowded ? [] : this.#commandTicks()),
+        ...(hasKey ? this.#keyBar() : []),
+        ...(bare ? [] : this.#moments()),
+      ],
+    });
+  }
+
+  #x(at: number): number {
+    const share = Math.min(1, Math.max(0, at / this.timeline.ms));
+    return roundForSvg(LEFT + share * (WIDTH - LEFT - RIGHT));
+  }
+
+  #y(lane: string): number {
+    const { lanes } = this.timeline;
+    const n = lanes.indexOf(lane);
+    return this.#top + n * this.#laneHeight + gaps(lanes.slice(0, n + 1)) * 8;
+  }
+
+  /** A bar that is as long as the time that it stands for. */
+  #rect(
+    css: string,
+    { from, until }: Omit<Span, 'lane'>,
+    top: number,
+    height: number,
+    rest = '',
+  ): string {
+    const left = this.#x(from);
+    const width = Math.max(1.5, roundForSvg(this.#x(until) - left));
+    return `<rect class="${css}" x="${left}" y="${top}" width="${width}" height="${height}"${rest}/>`;
+  }
+
+  #axis(): string[] {
+    const { ms } = this.timeline;
+    const step =
+      [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000].find((size) => ms / size <= 8) ?? 10_000;
+    return Array.from({ length: Math.floor(ms / step) + 1 }, (_, n) => {
+      const x = this.#x(n * step);
+      const label = n === 0 ? '0' : milliseconds(n * step).replace(/\.?0+ s$/, ' s');
+      const anchor = n === 0 ? 'start' : 'middle';
+      return (
+        `<line class="grid" x1="${x}" x2="${x}" y1="${this.#top - 4}" y2="${this.#bottom}"/>` +
+        `<text class="tick" x="${x}" y="${this.#headHeight + 14}" text-anchor="${anchor}">${label}</text>`
+      );
+    });
+  }
+
+  /** Where callers overlap, across all lanes. */
+  #bands(): string[] {
+    const merged: { from: number; until: number }[] = [];
+    for (const { from, until } of [...this.timeline.overlaps].sort((a, b) => a.from - b.from)) {
+      const last = merged.at(-1);
+      if (last !== undefined && from <= last.until) last.until = Math.max(last.until, until);
+      else merged.push({ from, until });
+    }
+    const height = this.#bottom - this.#top + 2;
+    return merged.map((span) => this.#rect('band', span, this.#top - 2, height));
+  }
+
+  #laneLabel(lane: string): string {
+    const css = this.#isCrowded ? 'lane small' : 'lane';
+    const baseline = roundForSvg(this.#y(lane) + this.#laneHeight / 2 + 4);
+    return `<text class="${css}" x="${LEFT - 8}" y="${baseline}" text-anchor="end">${escapeMarkup(lane)}</text>`;
+  }
+
+  /** What each caller did, one kind upon the other. */
+  #bars(): string[] {
+    const { waits, holds, overlaps, pauses, transactions } = this.timeline;
+    const size = this.#isCrowded ? 0 : 1;
+    const corners = ` rx="${1 + size}"`;
+    const bar = (css: string, inset: number, text: string, span: Span): string => {
+      const took = milliseconds(span.until - span.from);
+      const tip = tipOf(`${span.lane} ${text}: ${period(span)} (${took})`);
+      const height = this.#laneHeight - 2 * inset;
+      return this.#rect(css, span, this.#y(span.lane) + inset, height, corners + tip);
+    };
+    const together = overlaps.flatMap(({ first, second, from, until }) =>
+      [first, second].map(({ lane }) => ({ lane, from, until })),
+    );
+    const inset = 2 + 5 * size;
+    return [
+      ...waits.map((span) => bar('wait', 4 + 8 * size, 'waits', span)),
+      ...holds.map((span) => bar('hold', inset, 'holds the lock', span)),
+      ...together.map((span) => bar('both', inset, 'is not alone', span)),
+      ...pauses.map((span) => bar('pause', inset, 'stands still', span)),
+      ...transactions.map((span) => {
+        const css = `tx${span.end === 'committed' ? '' : ' undone'}${size ? '' : ' fine'}`;
+        return bar(css, 1 + 2 * size, `has a transaction open, ${span.end}`, span);
+      }),
+    ];
+  }
+
+  #endMark({ lane, until, end }: Timeline['transactions'][number]): string {
+    if (end === 'cut') return '';
+    const x = this.#x(until);
+    const middle = this.#y(lane) + this.#laneHeight / 2;
+    const words = end === 'committed' ? 'has committed' : 'has rolled back';
+    const tip = tipOf(`${lane} ${words}: ${milliseconds(until)}`);
+    return end === 'committed'
+      ? `<path class="commit" d="M${x} ${middle - 7}l7 7-7 7-7-7z"${tip}/>`
+      : `<path class="rollback" d="M${x - 5} ${middle - 5}l10 10m0-10l-10 10"${tip}/>`;
+  }
+
+  #commandTicks(): string[] {
+    return this.timeline.commands.map(({ lane, at, text }) => {
+      const top = this.#y(lane) + this.#laneHeight - 6;
+      const tip = tipOf(`${lane} ${text}: ${milliseconds(at)}`);
+      return `<path class="command" d="M${this.#x(at)} ${top}v6"${tip}/>`;
+    });
+  }
+
+  /** When the key was in Redis. */
+  #keyBar(): string[] {
+    const y = this.#bottom + 15;
+    return [
+      `<text class="lane small" x="${LEFT - 8}" y="${y + 4}" text-anchor="end">key</text>`,
+      `<line class="grid" x1="${this.#x(0)}" x2="${this.#x(this.timeline.ms)}" y1="${y}" y2="${y}"/>`,
+      ...this.timeline.keys.map((span) => {
+        const tip = tipOf(`the key is in Redis: ${period(span)}`);
+        return this.#rect('key', span, y - 3, 6, ` rx="3"${tip}`);
+      }),
+    ];
+  }
+
+  #moments(): string[] {
+    const { lanes, moments } = this.timeline;
+    const middle = this.#top - NUMBERS + 6;
+    let before = -Infinity;
+    return moments.map(({ at, lane, kind, text }, n) => {
+      const x = this.#x(at);
+      const badge = Math.min(WIDTH - 10, Math.max(x, before + 18));
+      before = badge;
+      const end = lanes.includes(lane) ? this.#y(lane) + this.#laneHeight : this.#bottom;
+      return (
+        `<g class="moment ${kind}"${tipOf(`${text}: ${milliseconds(at)}`)}>` +
+        `<path d="M${badge} ${middle + 2}L${x} ${this.#top - 4}V${end}"/>` +
+        `<circle cx="${badge}" cy="${middle}" r="8"/>` +
+        `<text x="${badge}" y="${middle + 4}" text-anchor="middle">${n + 1}</text></g>`
+      );
+    });
+  }
 }
 
 /** There is a little more room between two processes. */
@@ -104,120 +212,17 @@ function gaps(lanes: readonly string[]): number {
   return processes.filter((name, n) => n > 0 && name !== processes[n - 1]).length;
 }
 
-function axis(
-  ms: number,
-  x: (at: number) => number,
-  top: number,
-  bottom: number,
-  labelsAt: number,
-): string[] {
-  const step =
-    [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000].find((size) => ms / size <= 8) ?? 10_000;
-  const count = Math.floor(ms / step) + 1;
-  return Array.from({ length: count }, (_, n) => {
-    const left = x(n * step);
-    const label = n === 0 ? '0' : milliseconds(n * step).replace(/\.?0+ s$/, ' s');
-    return (
-      `<line class="grid" x1="${left}" x2="${left}" y1="${top - 4}" y2="${bottom}"/>` +
-      `<text class="tick" x="${left}" y="${labelsAt}" text-anchor="${n === 0 ? 'start' : 'middle'}">${label}</text>`
-    );
-  });
-}
-
-function bands(
-  { overlaps }: Timeline,
-  x: (at: number) => number,
-  top: number,
-  bottom: number,
-): string[] {
-  const merged: { from: number; until: number }[] = [];
-  for (const { from, until } of [...overlaps].sort((a, b) => a.from - b.from)) {
-    const last = merged.at(-1);
-    if (last !== undefined && from <= last.until) last.until = Math.max(last.until, until);
-    else merged.push({ from, until });
-  }
-  return merged.map(({ from, until }) => {
-    const width = Math.max(1.5, roundForSvg(x(until) - x(from)));
-    return `<rect class="band" x="${x(from)}" y="${top - 2}" width="${width}" height="${bottom - top + 2}"/>`;
-  });
-}
-
-function laneLabel(lane: string, middle: number, isCrowded: boolean): string {
-  const size = isCrowded ? 'lane small' : 'lane';
-  return `<text class="${size}" x="${LEFT - 8}" y="${roundForSvg(middle + 4)}" text-anchor="end">${escapeMarkup(lane)}</text>`;
-}
-
-function endMark(
-  span: Timeline['transactions'][number],
-  left: number,
-  top: number,
-  height: number,
-  isCrowded: boolean,
-): string {
-  if (isCrowded || span.end === 'cut') return '';
-  const middle = top + height / 2;
-  const tip = tipOf(
-    `${span.lane} ${span.end === 'committed' ? 'has committed' : 'has rolled back'}: ${milliseconds(span.until)}`,
-  );
-  return span.end === 'committed'
-    ? `<path class="commit" d="M${left} ${middle - 7}l7 7-7 7-7-7z"${tip}/>`
-    : `<path class="rollback" d="M${left - 5} ${middle - 5}l10 10m0-10l-10 10"${tip}/>`;
-}
-
-function commandTicks(
-  { commands }: Timeline,
-  x: (at: number) => number,
-  y: (lane: string) => number,
-  height: number,
-): string[] {
-  return commands.map(({ lane, at, text }) => {
-    const bottom = y(lane) + height;
-    return `<path class="command" d="M${x(at)} ${bottom - 6}v6"${tipOf(`${lane} ${text}: ${milliseconds(at)}`)}/>`;
-  });
-}
-
-function keyBar({ keys, ms }: Timeline, x: (at: number) => number, top: number): string[] {
-  return [
-    `<text class="lane small" x="${LEFT - 8}" y="${top + 19}" text-anchor="end">key</text>`,
-    `<line class="grid" x1="${x(0)}" x2="${x(ms)}" y1="${top + 15}" y2="${top + 15}"/>`,
-    ...keys.map(({ from, until }) => {
-      const width = Math.max(1.5, roundForSvg(x(until) - x(from)));
-      const tip = `the key is in Redis: ${milliseconds(from)} to ${milliseconds(until)}`;
-      return `<rect class="key" x="${x(from)}" y="${top + 12}" width="${width}" height="6" rx="3"${tipOf(tip)}/>`;
-    }),
-  ];
-}
-
-function moments(
-  timeline: Timeline,
-  x: (at: number) => number,
-  y: (lane: string) => number,
-  height: number,
-  top: number,
-  bottom: number,
-): string[] {
-  let before = -Infinity;
-  return timeline.moments.map((moment, n) => {
-    const at = x(moment.at);
-    const badge = Math.min(WIDTH - 10, Math.max(at, before + 18));
-    before = badge;
-    const hasLane = timeline.lanes.includes(moment.lane);
-    const end = hasLane ? y(moment.lane) + height : bottom;
-    return (
-      `<g class="moment ${moment.kind}"${tipOf(`${moment.text}: ${milliseconds(moment.at)}`)}>` +
-      `<path d="M${badge} ${top - NUMBERS + 8}L${at} ${top - 4}V${end}"/>` +
-      `<circle cx="${badge}" cy="${top - NUMBERS + 6}" r="8"/>` +
-      `<text x="${badge}" y="${top - NUMBERS + 10}" text-anchor="middle">${n + 1}</text></g>`
-    );
-  });
-}
-
 function tipOf(text: string): string {
   return ` data-tip="${escapeMarkup(text)}"`;
 }
 
-function clamp(value: number, low: number, high: number): number {
-  return Math.min(high, Math.max(low, value));
+/** For a reader: whole milliseconds, and seconds from one second. */
+export function milliseconds(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`;
+}
+
+export function period({ from, until }: Omit<Span, 'lane'>): string {
+  return `${milliseconds(from)} to ${milliseconds(until)}`;
 }
 
 /** The same names as in the page, for both colour schemes. */

@@ -1,19 +1,20 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ACCIDENTS } from '../accidents/index.js';
+import { ACCIDENTS } from '../accidents.js';
 import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';
+import { trialOf } from './matrix.js';
 import { matrixSvg } from './matrix-svg.js';
 import { reportHtml, type RunFacts } from './report-html.js';
-import { storySvg } from './story-svg.js';
+import { storySvg } from './story.js';
 import { timelineOf } from './timeline-model.js';
 import { timelineSvg } from './timeline-svg.js';
 
 /** The pictures that documents show. */
 const PICTURED = [
-  { stage: 8, accident: 'p1-p2-p3' },
-  { stage: 13, accident: 'pause' },
-  { stage: 17, accident: 'pause' },
+  [8, 'p1-p2-p3'],
+  [13, 'pause'],
+  [17, 'pause'],
 ] as const;
 
 /** Writes `lab-report.html`, pictures for documents, and what was recorded. @returns the files' paths */
@@ -25,17 +26,15 @@ export function writeReport(folder: string, trials: readonly Trial[], facts: Run
   ]);
   const story = storySvg(trials);
   if (story !== undefined) files.set('three-locks.svg', story);
-  for (const wanted of PICTURED) {
-    const trial = trials.find(
-      ({ stage, accident }) => stage === wanted.stage && accident === wanted.accident,
-    );
+  for (const [number, id] of PICTURED) {
+    const trial = trialOf(trials, number, id);
     if (trial === undefined) continue;
-    const stage = STAGES.find(({ number }) => number === trial.stage);
-    const accident = ACCIDENTS.find(({ id }) => id === trial.accident);
-    const heading = `${trial.stage}. ${stage?.name}: ${accident?.name}`;
+    const stage = STAGES.find((each) => each.number === number);
+    const accident = ACCIDENTS.find((each) => each.id === id);
+    const heading = `${number}. ${stage?.name}: ${accident?.name}`;
     const label = `${heading}. ${trial.summary}`;
     files.set(
-      `${trial.stage}-${trial.accident}.svg`,
+      `${number}-${id}.svg`,
       timelineSvg(timelineOf(trial), { label, heading, standalone: true }),
     );
   }

@@ -6,6 +6,11 @@ import type { Scene } from './scene.js';
 
 /** A buyer in a process of the lab, which is told what to do and stopped at exact points. */
 export class Caller {
+  hasBegun = false;
+  hasEnded = false;
+  /** The points where it has stopped. */
+  readonly at = new Set<Point>();
+
   constructor(
     private readonly scene: Scene,
     readonly lane: string,
@@ -13,7 +18,7 @@ export class Caller {
   ) {}
 
   buy(order: Partial<Omit<Order, 'lane'>> = {}): void {
-    this.scene.begins(this.lane);
+    this.hasBegun = true;
     this.process.tell({
       do: 'buy',
       order: {
@@ -28,6 +33,12 @@ export class Caller {
     });
   }
 
+  /** Buys, stops at these points, and is at the first one. */
+  async buysUntil(first: Point, ...others: Point[]): Promise<void> {
+    this.buy({ stopAt: [first, ...others] });
+    await this.reaches(first);
+  }
+
   /** Another caller in the same process. */
   alongside(lane: string): Caller {
     return this.scene.add(new Caller(this.scene, lane, this.process));
@@ -39,17 +50,9 @@ export class Caller {
     );
   }
 
-  isAt(point: Point): boolean {
-    return this.scene.isAt(this.lane, point);
-  }
-
-  get hasEnded(): boolean {
-    return this.scene.hasEnded(this.lane);
-  }
-
   /** @throws Error if the caller does not get there, because the lab would then not test what it says */
   async reaches(point: Point, limitMs = LEASE_MS * 4): Promise<void> {
-    if (await this.scene.until(() => this.isAt(point), limitMs)) return;
+    if (await this.scene.until(() => this.at.has(point), limitMs)) return;
     throw new Error(`${this.lane} of ${this.scene.name} did not come to the point '${point}'`);
   }
 
@@ -62,8 +65,8 @@ export class Caller {
   }
 
   /** Whether the caller gets the lock within the given time. */
-  holds(limitMs: number, since = 0): Promise<boolean> {
-    return this.scene.until(() => this.did('hold', since) || this.hasEnded, limitMs);
+  holds(limitMs: number): Promise<boolean> {
+    return this.scene.until(() => this.did('hold') || this.hasEnded, limitMs);
   }
 
   /** Whether the caller still waits after it has asked once more, or after a while in which it would have asked. */
@@ -73,13 +76,18 @@ export class Caller {
     return !(await this.holds(LEASE_MS * 0.1));
   }
 
+  /** Either it is inside, or it has asked once more and still waits. */
+  async isInsideUnlessItWaits(): Promise<void> {
+    if (!(await this.stillWaits())) await this.reaches('inside');
+  }
+
   ends(limitMs = LEASE_MS * 4): Promise<boolean> {
     return this.scene.until(() => this.hasEnded, limitMs);
   }
 
   go(point: Point): void {
     this.process.tell({ do: 'go', lane: this.lane, point });
-    this.scene.left(this.lane, point);
+    this.at.delete(point);
   }
 
   /** Lets the caller pass all points from now on. */
@@ -88,18 +96,18 @@ export class Caller {
   }
 
   async kill(why: string): Promise<void> {
-    this.scene.note(this.lane, 'killed', why);
+    this.scene.note('killed', why, this.lane);
     await this.process.kill();
-    this.scene.ended(this.lane);
+    this.hasEnded = true;
   }
 
   pause(why: string): void {
     this.process.pause();
-    this.scene.note(this.lane, 'paused', why);
+    this.scene.note('paused', why, this.lane);
   }
 
   resume(why: string): void {
-    this.scene.note(this.lane, 'resumed', why);
+    this.scene.note('resumed', why, this.lane);
     this.process.resume();
   }
 }

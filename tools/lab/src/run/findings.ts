@@ -1,4 +1,4 @@
-import type { LabEvent } from '../work/events.js';
+import type { EventKind, LabEvent } from '../work/events.js';
 import type { Seen, Stock } from './trial.js';
 
 /** What can be wrong, with the worst first. If nothing is wrong, the lock has held. */
@@ -38,56 +38,38 @@ export function holdsIn(events: readonly LabEvent[]): Hold[] {
   const holds: Hold[] = [];
   const end = events.reduce((last, { at }) => Math.max(last, at), 0);
   const open = new Map<string, { from: number; validUntil: number; paused: boolean }>();
-  const close = (lane: string, at: number, told: boolean, killed = false): void => {
+  const close = (lane: string, at: number, kind?: EventKind): void => {
     const hold = open.get(lane);
     if (hold === undefined) return;
     open.delete(lane);
     const expired = hold.paused && hold.validUntil < at;
     const until = expired ? Math.max(hold.from, hold.validUntil) : at;
-    holds.push({ lane, from: hold.from, until, told: told || expired, killed });
+    const told = expired || kind === 'told' || kind === 'refused';
+    holds.push({ lane, from: hold.from, until, told, killed: kind === 'killed' });
   };
   for (const { at, lane, kind, text } of events) {
+    if (ENDS.has(kind)) close(lane, at, kind);
+    if (kind === 'hold') open.set(lane, { from: at, validUntil: Infinity, paused: false });
     const hold = open.get(lane);
-    switch (kind) {
-      case 'hold':
-        close(lane, at, false);
-        open.set(lane, { from: at, validUntil: Infinity, paused: false });
-        break;
-      case 'valid until':
-        if (hold !== undefined) hold.validUntil = Number(text);
-        break;
-      case 'paused':
-        if (hold !== undefined) hold.paused = true;
-        break;
-      case 'release':
-      case 'sold':
-      case 'sold out':
-      case 'failed':
-      case 'retry':
-        close(lane, at, false);
-        break;
-      case 'told':
-      case 'refused':
-        close(lane, at, true);
-        break;
-      case 'killed':
-        close(lane, at, false, true);
-        break;
-      case 'wait':
-      case 'begin':
-      case 'read':
-      case 'write':
-      case 'commit':
-      case 'committed':
-      case 'rolled back':
-      case 'resumed':
-      case 'command':
-      case 'mark':
-    }
+    if (hold === undefined) continue;
+    if (kind === 'valid until') hold.validUntil = Number(text);
+    if (kind === 'paused') hold.paused = true;
   }
-  for (const lane of [...open.keys()]) close(lane, end, false);
+  for (const lane of [...open.keys()]) close(lane, end);
   return holds.sort((a, b) => a.from - b.from);
 }
+
+const ENDS: ReadonlySet<EventKind> = new Set([
+  'hold', // once more
+  'release',
+  'sold',
+  'sold out',
+  'failed',
+  'retry',
+  'told',
+  'refused',
+  'killed',
+]);
 
 export function overlapsOf(holds: readonly Hold[]): Overlap[] {
   return holds.flatMap((first, n) =>

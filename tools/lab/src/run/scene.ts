@@ -4,12 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS } from '../scale.js';
 import type { Stage } from '../stages/stage.js';
 import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
-import type { FromWorker, Point, Setup, Traffic } from '../work/messages.js';
+import type { FromWorker, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
 import { type Finding, findingsOf } from './findings.js';
 import type { LabProcess } from './lab-process.js';
-import type { Laboratory } from './laboratory.js';
-import { observe, ReplicatedRedis, startRedis } from './servers.js';
+import { type Laboratory, observe, ReplicatedRedis, startRedis } from './laboratory.js';
 import { summaryOf } from './summary.js';
 import type { KeyEvent, Seen, Stock, Trial } from './trial.js';
 
@@ -19,19 +18,16 @@ const TEAR_DOWN_LIMIT_MS = 5_000;
 /** The scene of one trial: the processes, the servers, and everything that was seen. */
 export class Scene {
   readonly events: LabEvent[] = [];
+  /** How long queries took that have nothing to do with the lock. */
+  readonly answers: number[] = [];
   readonly product: string;
-  readonly #start = monotonicMs();
   readonly #callers: Caller[] = [];
-  readonly #processes = new Set<LabProcess>();
-  readonly #stopListening: (() => void)[] = [];
-  readonly #at = new Set<string>();
-  readonly #begun = new Set<string>();
-  readonly #ended = new Set<string>();
-  readonly #answers: number[] = [];
+  /** With the functions that end the listening to them. */
+  readonly #processes = new Map<LabProcess, () => void>();
   readonly #keyEvents: KeyEvent[] = [];
   readonly #seen: Seen[] = [];
   readonly #checks = new Set<() => void>();
-  readonly #stops: (() => Promise<void>)[] = [];
+  readonly #stops: (() => Promise<void> | void)[] = [];
   #redis: Redis;
   #redisUrl: string;
 
@@ -43,7 +39,11 @@ export class Scene {
     this.product = `${accident}-${stage.number}`;
     this.#redis = lab.redis;
     this.#redisUrl = lab.redisUrl;
-    this.#stops.push(lab.onKey(this.key, (kind) => this.#noteKey(kind)));
+    const noteKey = (kind: KeyEvent['kind']): void => {
+      this.#keyEvents.push({ at: monotonicMs(), kind });
+      this.#check();
+    };
+    this.#stops.push(lab.onKey(this.key, noteKey));
   }
 
   get name(): string {
@@ -52,16 +52,12 @@ export class Scene {
 
   /** The lock's key in Redis. */
   get key(): string {
-    return this.stage.number === 17 ? `lock:{stock:${this.product}}` : `lock:${this.product}`;
+    return this.#isOurs ? `lock:{stock:${this.product}}` : `lock:${this.product}`;
   }
 
   /** The connection to Redis that the runner itself uses. */
   get redis(): Redis {
     return this.#redis;
-  }
-
-  get answers(): readonly number[] {
-    return this.#answers;
   }
 
   now(): number {
@@ -70,17 +66,11 @@ export class Scene {
 
   /** A Redis server for this trial alone, which may be paused. */
   async ownRedis(): Promise<RedisServer> {
-    const server = await startRedis();
-    this.#stops.push(() => server.stop());
-    await this.#watch(server.url);
-    return server;
+    return this.#use(await startRedis());
   }
 
   async replicatedRedis(): Promise<ReplicatedRedis> {
-    const pair = await ReplicatedRedis.start();
-    this.#stops.push(() => pair.stop());
-    await this.#watch(pair.url);
-    return pair;
+    return this.#use(await ReplicatedRedis.start());
   }
 
   /** Callers that are ready to buy, each in a process of its own. */
@@ -104,41 +94,18 @@ export class Scene {
     return caller;
   }
 
-  begins(lane: string): void {
-    this.#begun.add(lane);
+  /** Notes what was done to a caller, or to the whole scene. */
+  note(kind: EventKind, text: string, lane = ''): void {
+    this.events.push({ at: monotonicMs(), lane, kind, text });
+    this.#check();
   }
 
-  ended(lane: string): void {
-    this.#ended.add(lane);
-  }
-
-  hasEnded(lane: string): boolean {
-    return this.#ended.has(lane);
-  }
-
-  isAt(lane: string, point: Point): boolean {
-    return this.#at.has(`${lane} ${point}`);
-  }
-
-  left(lane: string, point: Point): void {
-    this.#at.delete(`${lane} ${point}`);
-  }
-
-  note(lane: string, kind: EventKind, text: string): void {
-    this.#add({ at: monotonicMs(), lane, kind, text });
-  }
-
-  /** Notes something that was done to the whole scene. */
   mark(text: string): void {
-    this.note('', 'mark', text);
+    this.note('mark', text);
   }
 
-  /** Notes something worth saying, with numbers. */
-  remark(text: string): void {
-    this.#seen.push({ finding: undefined, text });
-  }
-
-  saw(finding: Finding, text: string): void {
+  /** Notes something worth saying, with numbers, which may be a finding. */
+  saw(text: string, finding?: Finding): void {
     this.#seen.push({ finding, text });
   }
 
@@ -159,16 +126,18 @@ export class Scene {
     });
   }
 
+  allEnd(callers: readonly Caller[], limitMs: number): Promise<boolean> {
+    return this.until(() => callers.every(({ hasEnded }) => hasEnded), limitMs);
+  }
+
   /** The holder is dead. Finds out whether the next caller gets in on its own, and after how long. */
   async entersOrIsStuck(caller: Caller): Promise<void> {
     if (await caller.holds(LEASE_MS * 1.4)) return;
-    const noEnd = this.stage.traits.includes('client clock')
-      ? false
-      : (await this.#redis.pttl(this.key)) === -1;
-    if (noEnd) {
-      this.saw('locked for ever', 'the key has no expiry, and nobody is left to remove it');
+    const isInValue = this.stage.traits.includes('client clock'); // then the key itself has no end
+    if (!isInValue && (await this.#redis.pttl(this.key)) === -1) {
+      this.saw('the key has no expiry, and nobody is left to remove it', 'locked for ever');
     } else if (!(await caller.holds(LEASE_MS * 3))) {
-      this.saw('locked for ever', `nobody got in for ${(LEASE_MS * 4.4) / 1_000} s`);
+      this.saw(`nobody got in for ${(LEASE_MS * 4.4) / 1_000} s`, 'locked for ever');
     }
   }
 
@@ -186,46 +155,47 @@ export class Scene {
       if (caller.process.isPaused) caller.process.resume();
       caller.goOn();
     }
+    const begun = this.#callers.filter(({ hasBegun }) => hasBegun);
     const isStuck = this.#seen.some(({ finding }) => finding === 'locked for ever');
-    await this.until(
-      () => [...this.#begun].every((lane) => this.#ended.has(lane)),
-      isStuck ? 0 : LEASE_MS * 3,
-    );
-    for (const stop of this.#stopListening) stop();
-    const hasEnded = [...this.#begun].every((lane) => this.#ended.has(lane));
-    if (!hasEnded && !isStuck) this.saw('locked for ever', 'somebody waited until the very end');
+    const hasEnded = await this.allEnd(begun, isStuck ? 0 : LEASE_MS * 3);
+    for (const stopListening of this.#processes.values()) stopListening();
+    if (!hasEnded && !isStuck) this.saw('somebody waited until the very end', 'locked for ever');
     const stopped = await Promise.all(
-      [...this.#processes].map((process) => this.#return(process, hasEnded)),
+      [...this.#processes.keys()].map((process) => this.#return(process, hasEnded)),
     );
     const traffic = stopped.reduce((sum, { commands, bytes }) => ({
       commands: sum.commands + commands,
       bytes: sum.bytes + bytes,
     }));
-    const stock = await this.lab.stockOf(this.product, START_STOCK);
-    return this.#trial(stock, traffic);
+    const lanes = begun.map(({ lane }) => lane);
+    return this.#trial(lanes, await this.lab.stockOf(this.product, START_STOCK), traffic);
   }
 
   /** Stops what the trial has started, however the trial went. */
   async dispose(): Promise<void> {
-    for (const stop of this.#stopListening) stop();
-    for (const process of this.#processes) await this.lab.pool.discard(process);
+    for (const [process, stopListening] of this.#processes) {
+      stopListening();
+      await this.lab.pool.discard(process);
+    }
     for (const stop of this.#stops.reverse()) await stop();
   }
 
-  #trial(stock: Stock, traffic: Traffic): Trial {
+  get #isOurs(): boolean {
+    return this.stage.number === 17;
+  }
+
+  #trial(lanes: string[], stock: Stock, traffic: Traffic): Trial {
+    const inOrder = [...this.events].sort((a, b) => a.at - b.at);
+    const start = inOrder[0]?.at ?? 0;
     const since = <T extends { readonly at: number }>(event: T): T => ({
       ...event,
-      at: event.at - this.#start,
+      at: event.at - start,
     });
-    const events = [...this.events]
-      .sort((a, b) => a.at - b.at)
-      .map((event) =>
-        event.kind === 'valid until'
-          ? since({ ...event, text: String(Number(event.text) - this.#start) })
-          : since(event),
-      );
-    const lanes = this.#callers.map(({ lane }) => lane).filter((lane) => this.#begun.has(lane));
-    const findings = findingsOf(events, stock, this.#seen);
+    const events = inOrder.map((event) =>
+      event.kind === 'valid until'
+        ? since({ ...event, text: String(Number(event.text) - start) })
+        : since(event),
+    );
     const trial = {
       stage: this.stage.number,
       accident: this.accident,
@@ -235,16 +205,17 @@ export class Scene {
       stock,
       traffic,
       seen: this.#seen,
-      findings,
-      ms: monotonicMs() - this.#start,
+      findings: findingsOf(events, stock, this.#seen),
     };
     return { ...trial, summary: summaryOf(trial) };
   }
 
   async #process(setup: Partial<Setup>): Promise<LabProcess> {
-    const process = await this.lab.pool.take(this.stage.number === 17);
-    this.#processes.add(process);
-    this.#stopListening.push(process.onMessage((message) => this.#hear(message)));
+    const process = await this.lab.pool.take(this.#isOurs);
+    this.#processes.set(
+      process,
+      process.onMessage((message) => this.#hear(message)),
+    );
     const ready = process.says('ready');
     process.tell({
       do: 'set up',
@@ -264,49 +235,30 @@ export class Scene {
     return process;
   }
 
+  /** Gives a process back for the next trial, unless it is gone or something in it has not ended. */
   async #return(process: LabProcess, hasEnded: boolean): Promise<Traffic> {
-    const nothing = { commands: 0, bytes: 0 };
-    if (!process.isRunning || !hasEnded) {
-      this.#processes.delete(process);
-      await this.lab.pool.discard(process);
-      return nothing;
-    }
-    const tornDown = process.says('torn down');
-    process.tell({ do: 'tear down' });
-    const limit = sleep(TEAR_DOWN_LIMIT_MS, undefined, { ref: false });
-    const answer = await Promise.race([tornDown.catch(() => undefined), limit]);
     this.#processes.delete(process);
-    if (answer === undefined) {
-      await this.lab.pool.discard(process);
-      return nothing;
+    if (process.isRunning && hasEnded) {
+      const tornDown = process.says('torn down');
+      process.tell({ do: 'tear down' });
+      const limit = sleep(TEAR_DOWN_LIMIT_MS, undefined, { ref: false });
+      const answer = await Promise.race([tornDown.catch(() => undefined), limit]);
+      if (answer !== undefined) {
+        this.lab.pool.giveBack(process, this.#isOurs);
+        return answer.traffic;
+      }
     }
-    this.lab.pool.giveBack(process, this.stage.number === 17);
-    return answer.traffic;
+    await this.lab.pool.discard(process);
+    return { commands: 0, bytes: 0 };
   }
 
   #hear(message: FromWorker): void {
-    switch (message.say) {
-      case 'event':
-        return this.#add(message.event);
-      case 'at':
-        this.#at.add(`${message.lane} ${message.point}`);
-        return this.#check();
-      case 'ended':
-        this.#ended.add(message.lane);
-        return this.#check();
-      case 'answered':
-        this.#answers.push(message.ms);
-        return this.#check();
-      case 'broken':
-        this.saw('call failed', message.message);
-        return this.#check();
-      case 'ready':
-      case 'torn down':
-    }
-  }
-
-  #add(event: LabEvent): void {
-    this.events.push(event);
+    const caller = this.#callers.find(({ lane }) => 'lane' in message && lane === message.lane);
+    if (message.say === 'event') this.events.push(message.event);
+    if (message.say === 'at') caller?.at.add(message.point);
+    if (message.say === 'ended' && caller !== undefined) caller.hasEnded = true;
+    if (message.say === 'answered') this.answers.push(message.ms);
+    if (message.say === 'broken') this.saw(message.message, 'call failed');
     this.#check();
   }
 
@@ -314,16 +266,15 @@ export class Scene {
     for (const check of [...this.#checks]) check();
   }
 
-  #noteKey(kind: KeyEvent['kind']): void {
-    this.#keyEvents.push({ at: monotonicMs(), kind });
-    this.#check();
-  }
-
-  async #watch(url: string): Promise<void> {
-    this.#redisUrl = url;
-    const redis = observe(url);
-    const stopWatching = await this.lab.watchKeys(url);
+  async #use<Server extends { readonly url: string; stop(): Promise<void> }>(
+    server: Server,
+  ): Promise<Server> {
+    this.#stops.push(() => server.stop());
+    this.#redisUrl = server.url;
+    const redis = observe(server.url);
+    const stopWatching = await this.lab.watchKeys(server.url);
     this.#redis = redis;
-    this.#stops.push(async () => redis.disconnect(), stopWatching);
+    this.#stops.push(() => redis.disconnect(), stopWatching);
+    return server;
   }
 }

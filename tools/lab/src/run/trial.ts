@@ -2,7 +2,7 @@ import type { LabEvent } from '../work/events.js';
 import type { Traffic } from '../work/messages.js';
 import type { Finding } from './findings.js';
 
-/** One stage in one accident (or in the sale), and what was seen. Times count from its beginning. */
+/** One stage in one accident (or in the sale), and what was seen. Times count from its first event. */
 export interface Trial {
   readonly stage: number;
   readonly accident: string;
@@ -16,7 +16,6 @@ export interface Trial {
   readonly seen: readonly Seen[];
   readonly findings: readonly Finding[];
   readonly summary: string;
-  readonly ms: number;
 }
 
 export interface KeyEvent {

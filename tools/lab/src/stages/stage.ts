@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { Setup } from '../work/messages.js';
 import type { Purchase } from '../work/purchase.js';
-import type { RecordedRedis, RedisRecord } from '../work/recorded-redis.js';
+import type { RecordedRedis } from '../work/recorded-redis.js';
 import { inTransaction, takePieces } from '../work/shop.js';
 
 /** One way to build a lock, as an article describes it. */
@@ -47,35 +47,46 @@ export interface StageTools {
   readonly pool: pg.Pool;
   /** The connection that all callers of this process share. */
   readonly redis: RecordedRedis;
-  readonly record: RedisRecord;
   /** Lends a connection to a single caller, as WATCH and BLPOP need it. */
-  withConnection<T>(use: (redis: RecordedRedis) => Promise<T>): Promise<T>;
+  readonly withConnection: <T>(use: (redis: RecordedRedis) => Promise<T>) => Promise<T>;
 }
 
-/** Puts the work between the two functions that the articles write. */
+/** The two functions that the articles write. */
 export interface Lock<Owner> {
   acquire(key: string): Promise<Owner>;
   release(key: string, owner: Owner): Promise<unknown>;
   close?(): void;
 }
 
-export function lockAround<Owner>(lock: Lock<Owner>, { pool }: StageTools): OpenStage {
-  const locked = async (purchase: Purchase, work: () => Promise<void>): Promise<void> => {
-    purchase.waits();
-    const owner = await lock.acquire(purchase.key);
-    purchase.holds();
-    try {
-      await work();
-    } finally {
-      purchase.releases();
-      await lock.release(purchase.key, owner);
-    }
-  };
+/** A stage of such a lock, with the work put between its two functions. */
+export function lockStage<Owner>({
+  lock: open,
+  ...stage
+}: Omit<Stage, 'open'> & {
+  readonly lock: (tools: StageTools) => Lock<Owner> | Promise<Lock<Owner>>;
+}): Stage {
   return {
-    buy: (purchase) =>
-      locked(purchase, () => inTransaction(pool, (sql) => takePieces(sql, purchase))),
-    buyInsideTransaction: (purchase) =>
-      inTransaction(pool, (sql) => locked(purchase, () => takePieces(sql, purchase))),
-    close: () => lock.close?.(),
+    ...stage,
+    async open(tools) {
+      const lock = await open(tools);
+      const locked = async (purchase: Purchase, work: () => Promise<void>): Promise<void> => {
+        purchase.waits();
+        const owner = await lock.acquire(purchase.key);
+        purchase.holds();
+        try {
+          await work();
+        } finally {
+          purchase.releases();
+          await lock.release(purchase.key, owner);
+        }
+      };
+      return {
+        buy: (purchase) =>
+          locked(purchase, () => inTransaction(tools.pool, (sql) => takePieces(sql, purchase))),
+        buyInsideTransaction: (purchase) =>
+          inTransaction(tools.pool, (sql) => locked(purchase, () => takePieces(sql, purchase))),
+        close: () => lock.close?.(),
+      };
+    },
   };
 }

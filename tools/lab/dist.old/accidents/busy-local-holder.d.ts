@@ -1,3 +1,0 @@
-import { type Accident } from './accident.js';
-export declare const busyLocalHolder: Accident;
-//# sourceMappingURL=busy-local-holder.d.ts.map

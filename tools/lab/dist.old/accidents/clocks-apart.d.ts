@@ -1,3 +1,0 @@
-import { type Accident } from './accident.js';
-export declare const clocksApart: Accident;
-//# sourceMappingURL=clocks-apart.d.ts.map

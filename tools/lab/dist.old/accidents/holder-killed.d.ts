@@ -1,3 +1,0 @@
-import { type Accident } from './accident.js';
-export declare const holderKilled: Accident;
-//# sourceMappingURL=holder-killed.d.ts.map

@@ -1,3 +1,0 @@
-import type { Accident } from './accident.js';
-export declare const holderPaused: Accident;
-//# sourceMappingURL=holder-paused.d.ts.map

@@ -1,3 +1,0 @@
-import { type Accident } from './accident.js';
-export declare const redisHangs: Accident;
-//# sourceMappingURL=redis-hangs.d.ts.map

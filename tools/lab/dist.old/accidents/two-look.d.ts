@@ -1,3 +1,0 @@
-import { type Accident } from './accident.js';
-export declare const twoLook: Accident;
-//# sourceMappingURL=two-look.d.ts.map

@@ -1,2 +1,0 @@
-export declare const REPORT_STYLE: string;
-//# sourceMappingURL=report-style.d.ts.map

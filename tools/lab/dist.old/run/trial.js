@@ -1,2 +1,0 @@
-export {};
-//# sourceMappingURL=trial.js.map

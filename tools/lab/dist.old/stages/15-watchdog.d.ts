@@ -1,3 +1,0 @@
-import { type Stage } from './stage.js';
-export declare const watchdog: Stage;
-//# sourceMappingURL=15-watchdog.d.ts.map
