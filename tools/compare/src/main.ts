@@ -2,8 +2,8 @@ import { type CompareOptions, readOptions } from './options.js';
 import { installedPackage } from './packages.js';
 import { play, playOurs } from './play.js';
 import { readResults, writePages, writeResults } from './report/files.js';
-import type { Results, ScenarioResult, SideResult } from './results.js';
-import { loadScenario, type NamedScenario, SCENARIO_NAMES } from './scenarios.js';
+import type { NamedScenario, Results, ScenarioResult, SideResult } from './results.js';
+import { SCENARIOS } from './scenarios/index.js';
 import { redisVersion } from './stage/redis.js';
 
 try {
@@ -16,7 +16,9 @@ try {
 
 /** @returns whether our side did what it should in every scenario */
 async function compare({ only, list, ours, save, page }: CompareOptions): Promise<boolean> {
-  const scenarios = await Promise.all(only.map(loadScenario));
+  const scenarios = Object.entries(SCENARIOS)
+    .filter(([name]) => only.includes(name))
+    .map(([name, scenario]) => ({ name, ...scenario }));
   if (list) {
     for (const { name, title } of scenarios) console.log(`${name.padEnd(34)} ${title}`);
     return true;
@@ -72,17 +74,14 @@ function summary(sides: readonly (readonly [name: string, side: SideResult])[]):
 
 /** What was not played this time stays as it was saved. */
 async function toSave(played: readonly ScenarioResult[]): Promise<Results> {
-  const isWhole = played.length === SCENARIO_NAMES.length;
-  const known = [...played, ...(isWhole ? [] : readResults().scenarios)];
-  const scenarios = SCENARIO_NAMES.flatMap((name) => {
-    const found = known.find((result) => result.name === name);
-    return found === undefined ? [] : [found];
-  });
+  const names = Object.keys(SCENARIOS);
+  const saved = played.length === names.length ? [] : readResults().scenarios;
+  const known = [...played, ...saved];
   return {
     date: new Date().toISOString().slice(0, 10),
     node: process.versions.node,
     redis: await redisVersion(),
     nest: installedPackage('@nestjs/core').version,
-    scenarios,
+    scenarios: names.flatMap((name) => known.find((result) => result.name === name) ?? []),
   };
 }

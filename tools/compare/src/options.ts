@@ -1,6 +1,6 @@
 import { chosenFrom } from 'kit';
 import { parseArgs } from 'node:util';
-import { SCENARIO_NAMES } from './scenarios.js';
+import { SCENARIOS } from './scenarios/index.js';
 
 export interface CompareOptions {
   /** Names of scenarios; all of them if none was given. */
@@ -30,5 +30,5 @@ export function readOptions(args: readonly string[]): CompareOptions {
   if (values.save && values.ours) {
     throw new Error('--save writes what came out on both sides: leave --ours out');
   }
-  return { ...values, only: chosenFrom('only', values.only, SCENARIO_NAMES) };
+  return { ...values, only: chosenFrom('only', values.only, Object.keys(SCENARIOS)) };
 }

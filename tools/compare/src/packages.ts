@@ -1,5 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 
+/** The name of our own side, and of its package. */
+export const OURS = 'nestjs-locked';
+
 export interface InstalledPackage {
   readonly name: string;
   readonly version: string;

@@ -1,8 +1,10 @@
-import { installedPackage } from './packages.js';
-import type { ScenarioResult, SideResult } from './results.js';
-import { OURS, runSide } from './run-side.js';
-import { DEFAULT_LIMIT_MS, type Side } from './scenario.js';
-import type { NamedScenario } from './scenarios.js';
+import { ChildProgram } from 'kit';
+import { fileURLToPath } from 'node:url';
+import { installedPackage, OURS } from './packages.js';
+import type { NamedScenario, ScenarioResult, SideResult } from './results.js';
+import type { Outcome, Side } from './scenario.js';
+
+const PROGRAM = fileURLToPath(new URL('./side-process.js', import.meta.url));
 
 /** All sides of a scenario, one after the other, so that none is in the other's way. */
 export async function play(scenario: NamedScenario): Promise<ScenarioResult> {
@@ -19,10 +21,35 @@ export async function playOurs(scenario: NamedScenario): Promise<SideResult> {
 }
 
 async function playSide(
-  { name, limitMs = DEFAULT_LIMIT_MS }: NamedScenario,
+  { name, limitMs = 30_000 }: NamedScenario,
   alias: string,
   { settings, note }: Side<unknown>,
 ): Promise<SideResult> {
   const { name: library, version } = installedPackage(alias);
-  return { library, version, settings, note, outcome: await runSide(name, alias, limitMs) };
+  return { library, version, settings, note, outcome: await outcomeOf(name, alias, limitMs) };
+}
+
+/** A process that dies and a process that hangs have an outcome, too. */
+async function outcomeOf(name: string, alias: string, limitMs: number): Promise<Outcome> {
+  const side = new ChildProgram<never, Outcome>(PROGRAM, {
+    args: [name, alias],
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+    stdout: 'ignore',
+    stderr: 'pipe',
+  });
+  let outcome: Outcome | undefined;
+  side.onMessage((message) => (outcome = message));
+  const how = await side.endsWithin(limitMs);
+  if (outcome !== undefined) return outcome;
+  if (how === 'SIGKILL') {
+    const limit = `${limitMs / 1_000} s`;
+    return { holds: false, figure: 'hangs', words: `There was no answer within ${limit}.` };
+  }
+  return { holds: false, figure: how, words: `The process died: ${errorLine(side.output)}` };
+}
+
+/** The line that names the error which ended a process. */
+function errorLine(errors: string): string {
+  const line = errors.split('\n').find((text) => /^\s*(\w*Error\b|\[\w*Error)/.test(text));
+  return (line ?? errors.trim().split('\n').at(-1) ?? '').trim().slice(0, 300);
 }

@@ -1,4 +1,8 @@
-import type { Outcome } from './scenario.js';
+import type { Outcome, Scenario } from './scenario.js';
+
+export interface NamedScenario extends Scenario {
+  readonly name: string;
+}
 
 export interface SideResult {
   /** The name of the package. */

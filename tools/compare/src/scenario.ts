@@ -25,7 +25,7 @@ export interface PeerSide<Tool> extends Side<Tool> {
   readonly library: string;
 }
 
-/** The same workload on all sides. The name of a scenario is that of its file. */
+/** The same workload on all sides. */
 export interface Scenario<Tool = unknown> {
   readonly title: string;
   /** What all sides have to do. */
@@ -39,5 +39,3 @@ export interface Scenario<Tool = unknown> {
   readonly peers: readonly PeerSide<Tool>[];
   readonly ours: Side<Tool>;
 }
-
-export const DEFAULT_LIMIT_MS = 30_000;

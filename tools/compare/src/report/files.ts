@@ -2,9 +2,8 @@ import { newestResults } from 'kit';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installedPackage } from '../packages.js';
+import { installedPackage, OURS } from '../packages.js';
 import type { Results } from '../results.js';
-import { OURS } from '../run-side.js';
 import { pageWith } from './page.js';
 
 const RESULTS = fileURLToPath(new URL('../../results/', import.meta.url));

@@ -9,7 +9,7 @@ const peer = (library: string, load: Load, note?: string): PeerSide<Load> => ({
   open: () => load,
 });
 
-export const scenario: Scenario<Load> = {
+export const esModule: Scenario<Load> = {
   title: 'Imported by an ES module',
   workload: '`import` of the package in an application with `"type": "module"`.',
   async play(load) {

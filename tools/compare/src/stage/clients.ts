@@ -1,12 +1,13 @@
-import type { Redis } from 'ioredis';
+import type { Redis, RedisOptions } from 'ioredis';
 import type { Redisson as RedissonClient } from 'node-redisson';
 import type { Lock as UniversalLock } from 'redlock-universal';
+import type { PeerSide } from '../scenario.js';
 import { connect, type RedisServer } from './redis.js';
 
 /** The peers that are called and not decorated, each with a client of its own. */
 
 /** What redlock 5 and the library that descends from it have in common. */
-interface Redlock {
+export interface Redlock {
   on(event: 'error', listen: (error: Error) => void): unknown;
   acquire(
     keys: string[],
@@ -34,14 +35,41 @@ export async function openRedlock(
   return redlock;
 }
 
-export async function openUniversal(
-  server: RedisServer,
+/** A side of one of the two. @param open what is made of it and of its client */
+export function redlockSide<Tool>(
+  library: RedlockName,
+  settings: string,
+  open: (redlock: Redlock, redis: Redis) => Tool | Promise<Tool>,
+  { note, ...options }: RedisOptions & { readonly note?: string } = {},
+): PeerSide<Tool> {
+  return {
+    library,
+    settings,
+    note,
+    async open(server) {
+      const redis = await connect(server, options);
+      return open(await openRedlock(library, [redis]), redis);
+    },
+  };
+}
+
+/** A side of redlock-universal. @param open what is made of a lock of this time */
+export function universalSide<Tool>(
+  settings: string,
   ttl: number,
-  options: { readonly timeout?: number } = {},
-): Promise<UniversalLock> {
-  const { createLock, IoredisAdapter } = await import('redlock-universal');
-  const adapter = new IoredisAdapter(await connect(server), options);
-  return createLock({ adapter, key: 'stock:42', ttl });
+  open: (lock: UniversalLock) => Tool | Promise<Tool>,
+  { note, ...options }: { readonly note?: string; readonly timeout?: number } = {},
+): PeerSide<Tool> {
+  return {
+    library: 'redlock-universal',
+    settings,
+    note,
+    async open(server) {
+      const { createLock, IoredisAdapter } = await import('redlock-universal');
+      const adapter = new IoredisAdapter(await connect(server), options);
+      return open(createLock({ adapter, key: 'stock:42', ttl }));
+    },
+  };
 }
 
 export async function openRedisson(

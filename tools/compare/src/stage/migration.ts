@@ -18,12 +18,14 @@ export interface Migration {
 interface Locks {
   /** The lock as it was. */
   readonly old: LockDecorator;
-  /** Ours, which is put around the old one in the release in between. */
-  readonly around: LockDecorator;
   /** The lock as it will be. */
   readonly new: LockDecorator;
-  /** Theirs and ours, set so that they use one and the same key in Redis. */
-  readonly oneKey: readonly [theirs: LockDecorator, ours: LockDecorator];
+  /** Ours, as it is put around theirs in the release in between. @default new */
+  readonly around?: LockDecorator;
+  /** Theirs, set so that it uses the key of ours in Redis. */
+  readonly onOurKey: LockDecorator;
+  /** Ours, if it has to be set as well for both to use one key. @default new */
+  readonly newOnOneKey?: LockDecorator;
 }
 
 /** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
@@ -36,19 +38,18 @@ const CALLERS = 3;
 const PHASE_MS = 4_000;
 const WORK_MS = 10;
 
-const NOTHING: LockDecorator = () => {};
-
 /** The side of the peer is what happens if the new version simply replaces the old one, instance by instance. */
 export function migrationScenario(migration: Migration): Scenario<readonly Phase[]> {
   const { library, settings } = migration;
 
+  /** Opens an instance. @param above stands above the lock */
   const instance = async (
     server: RedisServer,
     choose: (locks: Locks) => LockDecorator,
-    isBetween = false,
+    above: (locks: Locks) => LockDecorator = () => () => {},
   ): Promise<Instance> => {
     const locks = await migration.locks(server);
-    const [outer, inner] = [isBetween ? locks.around : NOTHING, choose(locks)];
+    const [outer, inner] = [above(locks), choose(locks)];
     @Injectable()
     class StockService {
       @outer
@@ -62,9 +63,14 @@ export function migrationScenario(migration: Migration): Scenario<readonly Phase
     return (work) => stocks.take('42', work);
   };
 
-  const oldOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old);
-  const bothOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old, true);
-  const newOf = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.new);
+  const openOld = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old);
+  const openNew = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.new);
+  const openBoth = (server: RedisServer): Promise<Instance> =>
+    instance(
+      server,
+      (it) => it.old,
+      (it) => it.around ?? it.new,
+    );
 
   return {
     title: `Replacing ${library}, instance by instance`,
@@ -85,17 +91,19 @@ export function migrationScenario(migration: Migration): Scenario<readonly Phase
       {
         library,
         settings,
-        open: (server) => [async () => ({ old: await oldOf(server), new: await newOf(server) })],
+        open: (server) => [
+          async () => ({ old: await openOld(server), new: await openNew(server) }),
+        ],
       },
     ],
     ours: {
       settings: '',
       open: (server) => [
-        async () => ({ old: await oldOf(server), both: await bothOf(server) }),
-        async () => ({ both: await bothOf(server), new: await newOf(server) }),
+        async () => ({ old: await openOld(server), both: await openBoth(server) }),
+        async () => ({ both: await openBoth(server), new: await openNew(server) }),
         async () => ({
-          'on one key: theirs': await instance(server, ({ oneKey: [theirs] }) => theirs),
-          ours: await instance(server, ({ oneKey: [, ours] }) => ours),
+          'on one key: theirs': await instance(server, (it) => it.onOurKey),
+          ours: await instance(server, (it) => it.newOnOneKey ?? it.new),
         }),
       ],
     },
