@@ -62,8 +62,7 @@ export const ACCIDENTS: readonly Accident[] = [
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('first reply', 'inside');
-      b.buy({ stopAt: ['inside'] });
-      await b.asks();
+      await b.asks('inside');
       await b.isInsideUnlessItWaits();
       scene.mark('A goes on');
       a.go('first reply');
@@ -82,7 +81,6 @@ export const ACCIDENTS: readonly Accident[] = [
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
-      b.buy();
       await b.asks();
       await a.kill('SIGKILL while it holds the lock');
       await scene.entersOrIsStuck(b);
@@ -115,13 +113,11 @@ export const ACCIDENTS: readonly Accident[] = [
     async play(scene) {
       const [a, b, c] = await scene.callers(['A', 'B', 'C']);
       await a.buysUntil('inside');
-      b.buy({ stopAt: ['inside'] });
-      await b.asks();
+      await b.asks('inside');
       a.goOn();
       await a.ends();
       await b.holds(LEASE_MS * 2);
       await b.reaches('inside');
-      c.buy();
       await c.asks();
       await b.kill('SIGKILL while it holds what it waited for');
       await scene.entersOrIsStuck(c);
@@ -151,8 +147,7 @@ export const ACCIDENTS: readonly Accident[] = [
       await p1.buysUntil('inside');
       const looks = scene.stage.traits.includes('client clock');
       for (const waiter of [p2, p3]) {
-        waiter.buy({ stopAt: looks ? ['saw expired', 'inside'] : ['inside'] });
-        await waiter.asks();
+        await (looks ? waiter.asks('saw expired', 'inside') : waiter.asks('inside'));
       }
       await p1.kill('SIGKILL while it holds the lock');
 
@@ -205,8 +200,7 @@ export const ACCIDENTS: readonly Accident[] = [
     async play(scene) {
       const [a, b, c] = await scene.callers(['A', 'B', 'C']);
       await a.buysUntil('removal');
-      b.buy({ stopAt: ['inside'] });
-      await b.asks();
+      await b.asks('inside');
       await scene.expireNow();
       scene.mark('expired, A has not sent its command yet');
       await b.holds(LEASE_MS * 2);
@@ -214,8 +208,7 @@ export const ACCIDENTS: readonly Accident[] = [
       scene.mark('A goes on and releases what it no longer has');
       a.go('removal');
       await a.ends();
-      c.buy({ stopAt: ['inside'] });
-      await c.asks();
+      await c.asks('inside');
       await c.isInsideUnlessItWaits();
       b.goOn();
       if (c.did('hold')) await b.ends();
@@ -299,7 +292,6 @@ export const ACCIDENTS: readonly Accident[] = [
       for (const caller of [a1, a2]) caller.buy({ times: 0, quantity: 0, workMs: [2, 2] });
       const turns = (): number => scene.events.filter(({ kind }) => kind === 'committed').length;
       await scene.until(() => turns() > 10, LEASE_MS * 4);
-      b.buy();
       await b.asks();
       const before = turns();
       await scene.until(() => b.did('hold') || turns() > before + 100, LEASE_MS * 10);
@@ -318,7 +310,6 @@ export const ACCIDENTS: readonly Accident[] = [
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('commit');
       a.pause('SIGSTOP before COMMIT');
-      b.buy();
       await b.asks();
       // Waits until B is done. It may also be that B's write waits in the database for A's transaction, or that B does
       // not get in.
@@ -391,7 +382,6 @@ export const ACCIDENTS: readonly Accident[] = [
       const server = await scene.ownRedis();
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
-      b.buy();
       await b.asks();
       server.pause();
       scene.mark('Redis paused');

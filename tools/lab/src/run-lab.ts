@@ -4,8 +4,7 @@ import type { LabOptions } from './options.js';
 import { matrixText } from './report/matrix.js';
 import { writeReport } from './report/write-report.js';
 import { Laboratory } from './run/laboratory.js';
-import type { Trial } from './run/trial.js';
-import { type Pair, pairsOf, runTrials } from './run/trials.js';
+import { pairsOf, runTrials } from './run/trials.js';
 
 /** @returns whether all results are as the table of expected results says */
 export async function runLab(options: LabOptions): Promise<boolean> {
@@ -19,12 +18,7 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   };
   say(`${pairs.length} trials, seed ${options.seed}: starting Redis and PostgreSQL`);
   const lab = await Laboratory.open(options.seed);
-  let done = 0;
-  const trials = await runTrials(lab, pairs, options.atOnce, {
-    done: (pair, trial) => say(`${++done}/${pairs.length}  ${inWords(pair, trial)}`),
-    repeats: ({ stage, accident }, why) =>
-      say(`stage ${stage.number}, ${accident.id} will be repeated alone: ${why}`),
-  }).finally(() => lab.close());
+  const trials = await runTrials(lab, pairs, options.atOnce, say).finally(() => lab.close());
   console.log(`\n${matrixText(trials)}\n`);
   const deviations = trials.flatMap((trial) => {
     const deviation = deviationOf(trial);
@@ -43,9 +37,4 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   }
   console.log(`The report with all pictures: ${report}`);
   return deviations.length === 0;
-}
-
-function inWords({ stage, accident }: Pair, trial: Trial): string {
-  const details = trial.summary === '' ? '' : ` (${trial.summary})`;
-  return `${stage.number} ${stage.name}, ${accident.id}: ${trial.findings[0] ?? 'held'}${details}`;
 }

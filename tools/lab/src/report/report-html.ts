@@ -1,4 +1,5 @@
 import { escapeMarkup } from 'kit';
+import type { Span } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
 import type { Stage } from '../stages/stage.js';
@@ -7,7 +8,7 @@ import { type Measure, measuresOf } from './measures.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
 import { storyOf } from './story.js';
-import { type Span, type Timeline, timelineOf } from './timeline-model.js';
+import { type Timeline, timelineOf } from './timeline-model.js';
 import { milliseconds, period, timelineSvg } from './timeline-svg.js';
 
 export interface RunFacts {

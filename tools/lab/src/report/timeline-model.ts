@@ -1,12 +1,7 @@
 import { type Hold, holdsIn, type Overlap, overlapsOf } from '../run/findings.js';
+import { type Span, spansIn } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import type { EventKind, LabEvent } from '../work/events.js';
-
-export interface Span {
-  readonly lane: string;
-  readonly from: number;
-  readonly until: number;
-}
 
 /** Something that happened at one moment, and is described under the picture. */
 export interface Moment {
@@ -24,7 +19,8 @@ export interface Timeline {
   readonly waits: readonly Span[];
   readonly holds: readonly Hold[];
   readonly overlaps: readonly Overlap[];
-  readonly transactions: readonly (Span & { readonly end: 'committed' | 'rolled back' | 'cut' })[];
+  /** Neither committed nor rolled back are those that were cut. */
+  readonly transactions: readonly (Span & { readonly endedBy: EventKind | undefined })[];
   readonly pauses: readonly Span[];
   readonly commands: readonly {
     readonly lane: string;
@@ -44,51 +40,26 @@ export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): 
   return {
     lanes: [...lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
     ms,
-    waits: spans(events, ms, ['wait'], ['hold', ...ENDS]),
+    waits: spansIn(events, ms, 'wait', ['hold', ...ENDS]),
     holds,
     overlaps: overlapsOf(holds),
-    transactions: transactionsIn(events, ms),
-    pauses: spans(events, ms, ['paused'], ['resumed']),
+    transactions: spansIn(events, ms, 'begin', TRANSACTION_ENDS),
+    pauses: spansIn(events, ms, 'paused', ['resumed']),
     commands: newCommands(events),
     moments: momentsOf(events, accident === 'sale' ? [] : keyEvents),
-    keys: keysIn(keyEvents, ms),
+    keys: spansIn(
+      keyEvents.map((event) => ({ ...event, lane: '' })),
+      ms,
+      'set',
+      ['removed', 'expired'],
+    ),
     results: new Map(lanes.map((lane) => [lane, resultOf(events, lane)])),
   };
 }
 
 const ENDS: readonly EventKind[] = ['sold', 'sold out', 'failed', 'refused', 'killed', 'retry'];
 
-/** From each event that begins something to the next of the same lane that ends it. */
-function spans<Kind extends string>(
-  events: readonly { readonly at: number; readonly lane: string; readonly kind: Kind }[],
-  end: number,
-  begins: readonly NoInfer<Kind>[],
-  ends: readonly NoInfer<Kind>[],
-): Span[] {
-  const open = new Map<string, number>();
-  const found: Span[] = [];
-  for (const { at, lane, kind } of events) {
-    const from = open.get(lane);
-    if (from !== undefined && ends.includes(kind)) {
-      found.push({ lane, from, until: at });
-      open.delete(lane);
-    }
-    if (begins.includes(kind) && !open.has(lane)) open.set(lane, at);
-  }
-  for (const [lane, from] of open) found.push({ lane, from, until: end });
-  return found;
-}
-
-function transactionsIn(events: readonly LabEvent[], end: number): Timeline['transactions'] {
-  const ends: EventKind[] = ['committed', 'rolled back', 'killed', 'failed', 'refused'];
-  return spans(events, end, ['begin'], ends).map((span) => {
-    const last = events.find(
-      ({ at, lane, kind }) => at === span.until && lane === span.lane && ends.includes(kind),
-    );
-    const kind = last?.kind;
-    return { ...span, end: kind === 'committed' || kind === 'rolled back' ? kind : 'cut' };
-  });
-}
+const TRANSACTION_ENDS = ['committed', 'rolled back', 'killed', 'failed', 'refused'] as const;
 
 /** A waiter that spins reports the same again and again, so only what is new is shown. */
 function newCommands(events: readonly LabEvent[]): Timeline['commands'] {
@@ -133,11 +104,6 @@ function momentsOf(events: readonly LabEvent[], keyEvents: Trial['keyEvents']): 
       text: 'The lock expires in Redis',
     }));
   return [...moments, ...expiries].sort((a, b) => a.at - b.at).slice(0, MOST_MOMENTS);
-}
-
-function keysIn(keyEvents: Trial['keyEvents'], end: number): Timeline['keys'] {
-  const keys = keyEvents.map(({ at, kind }) => ({ at, lane: 'key', kind }));
-  return spans(keys, end, ['set'], ['removed', 'expired']);
 }
 
 function resultOf(events: readonly LabEvent[], lane: string): string {

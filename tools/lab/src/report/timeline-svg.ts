@@ -1,5 +1,6 @@
 import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
-import type { Span, Timeline } from './timeline-model.js';
+import type { Span } from '../run/spans.js';
+import type { Timeline } from './timeline-model.js';
 
 export interface TimelineOptions {
   /** What the picture shows, for readers who cannot see it. */
@@ -149,19 +150,22 @@ class Drawing {
       ...together.map((span) => bar('both', inset, 'is not alone', span)),
       ...pauses.map((span) => bar('pause', inset, 'stands still', span)),
       ...transactions.map((span) => {
-        const css = `tx${span.end === 'committed' ? '' : ' undone'}${size ? '' : ' fine'}`;
-        return bar(css, 1 + 2 * size, `has a transaction open, ${span.end}`, span);
+        const { endedBy } = span;
+        const css = `tx${endedBy === 'committed' ? '' : ' undone'}${size ? '' : ' fine'}`;
+        const end = endedBy === 'committed' || endedBy === 'rolled back' ? endedBy : 'cut';
+        return bar(css, 1 + 2 * size, `has a transaction open, ${end}`, span);
       }),
     ];
   }
 
-  #endMark({ lane, until, end }: Timeline['transactions'][number]): string {
-    if (end === 'cut') return '';
+  #endMark({ lane, until, endedBy }: Timeline['transactions'][number]): string {
+    const isCommitted = endedBy === 'committed';
+    if (!isCommitted && endedBy !== 'rolled back') return '';
     const x = this.#x(until);
     const middle = this.#y(lane) + this.#laneHeight / 2;
-    const words = end === 'committed' ? 'has committed' : 'has rolled back';
+    const words = isCommitted ? 'has committed' : 'has rolled back';
     const tip = tipOf(`${lane} ${words}: ${milliseconds(until)}`);
-    return end === 'committed'
+    return isCommitted
       ? `<path class="commit" d="M${x} ${middle - 7}l7 7-7 7-7-7z"${tip}/>`
       : `<path class="rollback" d="M${x - 5} ${middle - 5}l10 10m0-10l-10 10"${tip}/>`;
   }

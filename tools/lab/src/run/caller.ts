@@ -56,8 +56,9 @@ export class Caller {
     throw new Error(`${this.lane} of ${this.scene.name} did not come to the point '${point}'`);
   }
 
-  /** Waits until the caller has asked for the lock, and has got a first answer if it asks Redis. */
-  async asks(): Promise<void> {
+  /** Buys, stops at these points, and has asked for the lock, with a first answer if it asks Redis. */
+  async asks(...stopAt: Point[]): Promise<void> {
+    this.buy({ stopAt });
     const first: EventKind[] = this.scene.stage.traits.includes('redis')
       ? ['command', 'hold']
       : ['wait', 'read', 'hold'];

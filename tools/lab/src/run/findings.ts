@@ -1,4 +1,5 @@
 import type { EventKind, LabEvent } from '../work/events.js';
+import type { Span } from './spans.js';
 import type { Seen, Stock } from './trial.js';
 
 /** What can be wrong, with the worst first. If nothing is wrong, the lock has held. */
@@ -13,10 +14,7 @@ export const FINDINGS = [
 export type Finding = (typeof FINDINGS)[number];
 
 /** The time during which a caller had the lock, as far as it could know. */
-export interface Hold {
-  readonly lane: string;
-  readonly from: number;
-  readonly until: number;
+export interface Hold extends Span {
   /** Whether the caller heard of its loss, and did not have to learn it from the damage. */
   readonly told: boolean;
   readonly killed: boolean;

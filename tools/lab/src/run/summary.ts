@@ -1,19 +1,13 @@
 import type { LabEvent } from '../work/events.js';
 import { holdsIn, overlapMs, overlapsOf } from './findings.js';
+import { spansIn } from './spans.js';
 import type { Trial } from './trial.js';
 
 /** The longest wait of a caller that got in. */
 export function longestWaitMs(events: readonly LabEvent[]): number {
-  const waiting = new Map<string, number>();
-  let longest = 0;
-  for (const { at, lane, kind } of events) {
-    if (kind === 'wait') waiting.set(lane, at);
-    const since = waiting.get(lane);
-    if (kind !== 'hold' || since === undefined) continue;
-    longest = Math.max(longest, at - since);
-    waiting.delete(lane);
-  }
-  return longest;
+  const waits = spansIn(events, 0, 'wait', ['hold', 'sold', 'sold out', 'failed', 'refused']);
+  const served = waits.filter(({ endedBy }) => endedBy === 'hold');
+  return Math.max(0, ...served.map(({ from, until }) => until - from));
 }
 
 export function inSeconds(ms: number): string {

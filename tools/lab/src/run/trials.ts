@@ -12,13 +12,6 @@ export interface Pair {
   readonly accident: Accident;
 }
 
-export interface TrialListener {
-  /** A trial is done. */
-  done(pair: Pair, trial: Trial): void;
-  /** A trial will be repeated alone, for the reason given. */
-  repeats(pair: Pair, why: string): void;
-}
-
 /** Our processes load Nest, which takes time, so not too many of them may start at once. */
 const OURS_AT_ONCE = 2;
 
@@ -43,22 +36,27 @@ export async function runTrials(
   lab: Laboratory,
   pairs: readonly Pair[],
   atOnce: number,
-  listener: TrialListener,
+  say: (text: string) => void,
 ): Promise<Trial[]> {
   const trials: Trial[] = [];
   const again: Pair[] = [];
 
+  const done = ({ stage: { number, name }, accident }: Pair, trial: Trial): void => {
+    const { findings, summary } = trial;
+    const details = summary === '' ? '' : ` (${summary})`;
+    trials.push(trial);
+    say(
+      `${trials.length}/${pairs.length}  ${number} ${name}, ${accident.id}: ${findings[0] ?? 'held'}${details}`,
+    );
+  };
   const run = async (queue: Pair[]): Promise<void> => {
     for (let pair = queue.shift(); pair !== undefined; pair = queue.shift()) {
       const trial = await play(lab, pair).catch((error: Error) => error);
       const why = trial instanceof Error ? trial.message : deviationOf(trial);
       if (why !== undefined) {
-        listener.repeats(pair, why);
+        say(`stage ${pair.stage.number}, ${pair.accident.id} will be repeated alone: ${why}`);
         again.push(pair);
-      } else if (!(trial instanceof Error)) {
-        trials.push(trial);
-        listener.done(pair, trial);
-      }
+      } else if (!(trial instanceof Error)) done(pair, trial);
     }
   };
 
@@ -71,11 +69,7 @@ export async function runTrials(
     ...Array.from({ length: OURS_AT_ONCE }, () => run(ours)),
     ...Array.from({ length: atOnce }, () => run(others)),
   ]);
-  for (const pair of again) {
-    const trial = await play(lab, pair);
-    trials.push(trial);
-    listener.done(pair, trial);
-  }
+  for (const pair of again) done(pair, await play(lab, pair));
   return trials;
 }
 

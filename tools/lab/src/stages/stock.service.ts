@@ -1,4 +1,4 @@
-import { Inject, Injectable, Module } from '@nestjs/common';
+import { type DynamicModule, Inject, Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
@@ -16,21 +16,9 @@ import type { OpenStage, StageTools } from './stage.js';
 import 'reflect-metadata';
 
 @Injectable()
-class Ledger {
-  constructor(
-    @Inject(TransactionHost) private readonly host: TransactionHost<TransactionalAdapterTypeOrm>,
-  ) {}
-
-  @Transactional()
-  async subtract(purchase: Purchase): Promise<void> {
-    await takePieces((text, values) => this.host.tx.query(text, [...values]), purchase);
-  }
-}
-
-@Injectable()
 class StockService {
   constructor(
-    @Inject(Ledger) private readonly ledger: Ledger,
+    @Inject(TransactionHost) private readonly host: TransactionHost<TransactionalAdapterTypeOrm>,
     @Inject(LockService) private readonly locks: LockService,
   ) {}
 
@@ -38,10 +26,15 @@ class StockService {
   async take(id: string, purchase: Purchase): Promise<void> {
     this.#observe(id, purchase);
     try {
-      await this.ledger.subtract(purchase);
+      await this.subtract(purchase);
     } finally {
       purchase.releases();
     }
+  }
+
+  @Transactional()
+  async subtract(purchase: Purchase): Promise<void> {
+    await takePieces((text, values) => this.host.tx.query(text, [...values]), purchase);
   }
 
   /** The wrong order: the lock is asked for inside the transaction. */
@@ -77,8 +70,9 @@ export async function openShop(tools: StageTools): Promise<OpenStage> {
   };
 }
 
-function shopModule({ setup, redis }: StageTools): new () => object {
-  @Module({
+function shopModule({ setup, redis }: StageTools): DynamicModule {
+  return {
+    module: class ShopModule {},
     imports: [
       TypeOrmModule.forRoot({
         type: 'postgres',
@@ -108,10 +102,8 @@ function shopModule({ setup, redis }: StageTools): new () => object {
         insideTransaction: 'restart',
       }),
     ],
-    providers: [Ledger, StockService],
-  })
-  class ShopModule {}
-  return ShopModule;
+    providers: [StockService],
+  };
 }
 
 function reasonOf({ reason }: AbortSignal): string {
