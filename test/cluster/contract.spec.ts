@@ -64,7 +64,7 @@ describe('RedisLockStore on a Redis Cluster', () => {
   it('uses the keys of every slot [G29]', async () => {
     const { engine } = await cluster.openLocks({ leaseMs: 10_000 });
     const other = await cluster.openLocks({ leaseMs: 10_000 });
-    const keys = Array.from({ length: 1_000 }, (_, i) => `key:${i}`);
+    const keys = Array.from({ length: 300 }, (_, i) => `key:${i}`);
     const locks: Lock[] = [];
     for (let from = 0; from < keys.length; from += 100) {
       const some = keys.slice(from, from + 100);

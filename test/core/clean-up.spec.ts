@@ -471,7 +471,7 @@ describe('what a failed command may have left', () => {
   it('does not grow without limit, and is sent together, when the store was silent for long [D12]', async () => {
     const { clock, store, engine } = await startScripted({ leaseMs: 5_000 });
     let most = 0;
-    for (let n = 0; n < 3_000; n++) {
+    for (let n = 0; n < 1_500; n++) {
       engine.acquire(`key:${n}`, { waitMs: 0 }).catch(() => {});
       (await store.next('acquire')).reply(unknown);
       await clock.advance(10);

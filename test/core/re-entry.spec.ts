@@ -560,7 +560,7 @@ describe('very many nested calls, none of them awaited by its parent', () => {
     const page = (n: number): Promise<void> =>
       engine.withLock('k', {}, async () => {
         await Promise.resolve();
-        if (n < 20_000) void page(n + 1);
+        if (n < 10_000) void page(n + 1);
         else last.open();
       });
     await page(1);

@@ -413,7 +413,7 @@ describe('a second transaction on the same query runner', () => {
           if (hook === 'afterTransactionRollback') throw new Error('no money');
         });
       await told(locks.withLock(stock.key, sell));
-      expect(warnings()).toEqual([expect.stringContaining('outside of a transaction')]);
+      expect(warnings()).toEqual([expect.stringContaining('outside a transaction')]);
     });
   });
 });

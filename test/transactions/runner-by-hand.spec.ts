@@ -192,7 +192,7 @@ describe('a query runner driven manually', () => {
           await expect(runner.startTransaction()).rejects.toThrow('not now');
           await add(runner);
         });
-        expect(warnings()).toEqual([expect.stringContaining('outside of a transaction')]);
+        expect(warnings()).toEqual([expect.stringContaining('outside a transaction')]);
         await runner.release();
       },
     );
