@@ -4,36 +4,36 @@ import { FENCE_OPTIONS } from '../../core/transaction.options.js';
 import type { SqlDialect } from '../sql/database-session.js';
 import { dialectName } from '../sql/session-of.js';
 
-/** Which fence table is meant. */
+/** Identifies a fence table. */
 export interface FenceTableOptions {
-  /** Of the database that it is in: MariaDB speaks that of MySQL. */
+  /** The dialect of its database; `'mysql'` also for MariaDB. */
   readonly dialect: SqlDialect;
   /** Its name. @default 'lock_fence' */
   readonly table?: string;
 }
 
 export const FENCE_TABLE_OPTIONS: OptionTable<FenceTableOptions> = {
-  // Without it, the table would be that of another database.
+  // Required, because the statement depends on the database.
   dialect: { isRequired: true, check: dialectName },
   table: FENCE_OPTIONS.table,
 };
 
 /**
  * The statement that creates the fence table if it does not exist: for migrations. The table gets one row for each key
- * that is ever locked around a transaction; `pruneFenceTable` deletes the rows of keys that nobody has locked for days.
+ * ever locked around a transaction; `pruneFenceTable` deletes the rows of keys not locked for days.
  *
  * @throws LockConfigError
  */
 export function fenceTableSql(options: FenceTableOptions): string {
   assertOptions(FENCE_TABLE_OPTIONS, options);
   const { dialect, table } = withDefaults(FENCE_TABLE_OPTIONS, options);
-  // Keys have 512 bytes at most, besides the prefix of their service, and compare by their bytes.
+  // Keys have at most 512 bytes, plus the prefix of their service, and are compared bytewise.
   const key = dialect === 'mysql' ? 'VARBINARY(767)' : 'text';
   return `CREATE TABLE IF NOT EXISTS ${table} (lock_key ${key} PRIMARY KEY, token bigint NOT NULL)`;
 }
 
 /**
- * Creates the fence table if it does not exist: for tests and first steps; production has migrations.
+ * Creates the fence table if it does not exist: for tests and first steps; use migrations in production.
  *
  * @param query runs a statement: `(sql) => dataSource.query(sql)`
  * @throws LockConfigError

@@ -16,20 +16,26 @@ import {
 } from '../sql/database-session.js';
 import { isMissingTable, sqlErrorCode } from '../sql/sql-error.js';
 
-/** How often a claim is tried: our number is raised if the database is ahead, and others can raise theirs meanwhile. */
+/**
+ * The number of tries of a claim: our number is raised if the database is ahead, and others can raise theirs meanwhile.
+ */
 const MAX_CLAIMS = 3;
-/** A claim waits for a row at least as long, so that a single try does not fail because the table is being pruned. */
+/** The shortest wait for a row, so that a single try does not fail because the table is being pruned. */
 const MIN_WAIT_MS = 100;
-/** How often a claim can lose against another one before its transaction fails. */
+/** How often a claim may lose to another one before its transaction fails. */
 const MAX_CONFLICTS = 8;
 
-/** Another transaction has claimed a key since this one's snapshot was taken. Nothing was done: it can begin again. */
+/**
+ * Another transaction has claimed a key since this one's snapshot was taken. No work was done, so this one can begin
+ * again.
+ */
 export class ClaimConflict extends Error {
   override readonly name = 'ClaimConflict';
 }
 
 /**
- * Begins a transaction again as long as its claim meets another one. @throws the database's error after the last try
+ * Begins a transaction again while its claim conflicts with another one. @throws the database's error after the last
+ * try
  */
 export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> {
   for (let conflicts = 0; ; conflicts++) {
@@ -43,8 +49,8 @@ export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> 
 }
 
 /**
- * Claims the holds in the database: their fencing tokens are written into the fence table, whose rows stay locked
- * until the transaction has ended. A claim with a lower token than the table's is refused, and any other claim waits.
+ * Claims the holds in the database: writes their fencing tokens into the fence table, whose rows stay locked until the
+ * transaction has ended. A claim with a lower token than the table's is refused, and any other claim waits.
  *
  * After M. Kleppmann, "How to do distributed locking" (2016), with the check at the beginning of the transaction.
  *
@@ -118,7 +124,7 @@ function noTable(table: string, cause: unknown): LockConfigError {
   );
 }
 
-/** Does what can be done about a refusal, so that the claim can be tried again, or throws. */
+/** Resolves a refusal if possible, so that the claim can be tried again, or throws. */
 async function overcome(
   outcome: Exclude<ClaimOutcome, { kind: 'claimed' }>,
   holds: readonly Hold[],
@@ -128,7 +134,7 @@ async function overcome(
 ): Promise<void> {
   switch (outcome.kind) {
     case 'fenced': {
-      // All at once: the database has already refused every key whose number is behind.
+      // All at once, because the database has already refused every key whose number is behind.
       const raised = outcome.refused.map(({ key, newest }) => raise(holdOf(key), newest, mayRaise));
       await Promise.all(raised);
       return;
@@ -152,7 +158,7 @@ async function overcome(
 }
 
 /**
- * Redis may have lost its numbers, but knows who the holder is. If that is us, they continue from the database's.
+ * Continues our numbers after the database's if Redis confirms us as holder; Redis may have lost its numbers.
  * @throws LockFencedError if it is not us
  */
 async function raise(hold: Hold, newest: number, mayRaise: boolean): Promise<void> {
@@ -170,7 +176,7 @@ async function raise(hold: Hold, newest: number, mayRaise: boolean): Promise<voi
   }
 }
 
-/** The database does not tell which of several rows it has waited for. */
+/** The keys in a message; the database does not say for which of several rows it has waited. */
 function named(keys: readonly string[]): string {
   const list = keys.map((key) => `'${key}'`).join(', ');
   return keys.length === 1 ? `Lock ${list} is` : `The locks ${list} are`;

@@ -7,16 +7,16 @@ import { sqlErrorCode } from '../sql/sql-error.js';
 import { FENCE_TABLE_OPTIONS, type FenceTableOptions } from './fence-table.js';
 
 const DAY_MS = 86_400_000;
-/** How many rows are looked at with one statement. */
+/** How many rows one statement reads. */
 const PAGE = 1_000;
 /** MySQL: the row is locked, and was not released in time. */
 const LOCK_WAIT_TIMEOUT = 1205;
 
-/** Which fence table is meant, and which rows are old. */
+/** Identifies a fence table, and defines which rows are old. */
 export interface PruneFenceTableOptions extends FenceTableOptions {
   /**
-   * How long ago a key must have been claimed last, in milliseconds, at least one day. No transaction, and no process
-   * that is paused in one, may last that long. @default 7 days
+   * How long ago a key must have been claimed last, in milliseconds, at least one day. No transaction may last that
+   * long, not even in a paused process. @default 7 days
    */
   readonly olderThanMs?: number;
 }
@@ -34,15 +34,15 @@ const PRUNE_OPTIONS: OptionTable<PruneFenceTableOptions> = {
 };
 
 /**
- * Deletes the rows of keys that nobody has locked for days, a few at a time and none that is being claimed: for a job
- * that runs now and then, while the application runs.
+ * Deletes the rows of keys not locked for days, a few at a time and none that is being claimed: for a job that runs
+ * occasionally beside the application.
  *
- * A row is what refuses an earlier holder, so it must outlive every transaction that was begun before it. Its token
- * tells how old a row is, compared with the present time and with the newest token of the table: a Redis whose clock is
- * wrong does not make rows look old.
+ * A row refuses earlier holders, so it must outlive every transaction begun before it. The age of a row follows from
+ * its token, compared with both the current time and the newest token of the table: a wrong clock of Redis does not
+ * make rows look old.
  *
- * @param query runs a statement that is committed at once: `(sql, params) => dataSource.query(sql, params)`.
- * Placeholders are `$1`, `$2` for PostgreSQL, `?` for MySQL and MariaDB
+ * @param query runs a statement in autocommit mode: `(sql, params) => dataSource.query(sql, params)`. Placeholders are
+ * `$1`, `$2` for PostgreSQL, `?` for MySQL and MariaDB
  * @returns how many rows were old
  * @throws LockConfigError
  */
@@ -76,7 +76,7 @@ type Run = (sql: string, params: unknown[]) => Promise<unknown>;
 
 /** A row of the fence table. */
 interface FenceRow {
-  /** As the driver gives it: in MySQL it is binary. */
+  /** As returned by the driver: binary in MySQL. */
   readonly key: unknown;
   readonly token: number;
 }
@@ -93,7 +93,7 @@ async function newestToken(run: Run, table: string): Promise<number> {
   return TOKEN.test(newest) ? Number(newest) : unreadable(question, shown(rows));
 }
 
-/** The values are read in their order, because applications map the names of columns. */
+/** Reads values by position, because applications map the names of columns. */
 async function pageAfter(run: Run, table: string, after: unknown): Promise<readonly FenceRow[]> {
   const question = 'the question for old keys';
   const sql = `SELECT lock_key AS claimed, concat(token) AS token FROM ${table}
@@ -107,7 +107,7 @@ async function pageAfter(run: Run, table: string, after: unknown): Promise<reado
   });
 }
 
-/** PostgreSQL passes over rows that are being claimed: they are not old any more. */
+/** PostgreSQL skips rows that are being claimed, which are no longer old. */
 async function prunePage(
   run: Run,
   table: string,
@@ -122,7 +122,7 @@ async function prunePage(
   );
 }
 
-/** Not every MySQL can pass over locked rows: each row is deleted alone, so that no claim waits for the others. */
+/** Not every MySQL can skip locked rows, so each row is deleted separately and no claim waits for the others. */
 async function pruneOneByOne(
   run: Run,
   table: string,

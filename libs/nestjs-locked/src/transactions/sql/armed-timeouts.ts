@@ -9,7 +9,7 @@ import type {
 } from './database-session.js';
 import { sqlErrorCode } from './sql-error.js';
 
-/** Which time-out each SQLSTATE of PostgreSQL stands for. */
+/** The time-out of each SQLSTATE of PostgreSQL. */
 const TIMED_OUT = new Map<unknown, keyof TransactionBounds>([
   ['25P03', 'idleMs'],
   ['25P04', 'totalMs'],
@@ -17,7 +17,7 @@ const TIMED_OUT = new Map<unknown, keyof TransactionBounds>([
   ['55P03', 'lockMs'],
 ]);
 
-/** How drivers and ORMs say that the connection is gone. */
+/** How drivers and ORMs report a lost connection. */
 const CONNECTION_LOST = new RegExp(
   [
     'Connection terminated', // pg
@@ -28,20 +28,23 @@ const CONNECTION_LOST = new RegExp(
 );
 
 /**
- * The time-outs that the database has been given for one transaction. They end it so that a paused holder does not
- * block its successor, but work that is only slow meets them too, and then fails with an error that names neither
- * locks nor options. To such an error is added which option to look at.
+ * The time-outs armed in the database for one transaction. They end it so that a paused holder does not block its
+ * successor. Work that is merely slow hits them too, and fails with an error that mentions neither locks nor options,
+ * to which the option to check is added.
  */
 export class ArmedTimeouts {
   #bounds: TransactionBounds | undefined;
   #armedAt = 0;
 
-  /** @param survivesDisconnect false if the driver does not: then no time-out is armed that ends the connection */
+  /**
+   * @param survivesDisconnect whether the driver survives a lost connection; if not, no time-out that closes it is
+   * armed
+   */
   watch(
     session: DatabaseSession | undefined,
     survivesDisconnect: boolean,
   ): DatabaseSession | undefined {
-    this.#bounds = undefined; // this may be another run
+    this.#bounds = undefined; // this may be a later run
     if (session === undefined) return undefined;
     const note = (bounds: TransactionBounds | undefined): void => {
       if (bounds === undefined || !session.armsBounds) return;
@@ -51,7 +54,7 @@ export class ArmedTimeouts {
     return new WatchedSession(session, survivesDisconnect, note);
   }
 
-  /** Adds to the message of an error that one of the time-outs has caused, or may have. Others stay as they are. */
+  /** Extends the message of an error that was, or may have been, caused by one of the time-outs. */
   explain(error: unknown): void {
     if (!(error instanceof Error) || error instanceof LockError) return;
     const code = sqlErrorCode(error);
@@ -64,7 +67,7 @@ export class ArmedTimeouts {
     return name !== undefined && (this.#bounds?.[name] ?? 0) > 0;
   }
 
-  /** A connection that was ended while it was idle does not say why. */
+  /** Whether an idle time-out may be the cause: a connection closed while idle does not say why. */
   #mayHaveLostConnection(error: Error): boolean {
     const { idleMs = 0 } = this.#bounds ?? {};
     const wasLongEnough = idleMs > 0 && systemClock.now() - this.#armedAt >= idleMs;
@@ -126,10 +129,10 @@ class WatchedSession implements DatabaseSession {
 }
 
 /**
- * What may be armed: a statement that takes too long fails; a transaction that is idle, or takes too long, loses its
- * connection.
+ * The bounds that may be armed. A statement that takes too long fails, but a transaction that is idle or takes too long
+ * loses its connection.
  *
- * @param survivesDisconnect whether the driver does
+ * @param survivesDisconnect whether the driver survives that
  */
 export function armable(bounds: TransactionBounds, survivesDisconnect: boolean): TransactionBounds {
   if (survivesDisconnect) return bounds;
@@ -152,12 +155,12 @@ function hint({ idleMs, statementMs, lockMs, totalMs }: TransactionBounds): stri
   return `the database ends a transaction under a lock that is idle, or waits, longer than the lease allows (transactionTimeouts: ${bounds.join(', ')}); take a longer leaseMs, or give transactionTimeouts values of your own`;
 }
 
-/** Drivers' errors stay what they are, so that code that knows them by class or code still does. */
+/** Changes only the message of a driver's error, so that code still recognizes its class and code. */
 function addToMessage(error: Error, addition: string): void {
   const { message, stack } = error;
-  // It is frozen, or the transaction inside of this one has added the same.
+  // It is frozen, or an inner transaction has added the same.
   if (Object.isFrozen(error) || message.includes(addition)) return;
   error.message = `${message} [${addition}]`;
-  // The stack was written when the error was made, and is what logs print.
+  // Logs print the stack, which was created with the error.
   if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }

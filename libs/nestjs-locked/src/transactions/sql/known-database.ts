@@ -1,8 +1,8 @@
 import { SessionLimits } from './session-limits.js';
 
-/** What the transactions of one database have shown of it, so that later ones can ask less. */
+/** Knowledge about a database from earlier transactions, which saves later ones queries. */
 export class KnownDatabase {
   readonly limits = new SessionLimits();
-  /** Whether an INSERT can tell what it has written: MariaDB has this, MySQL has not. */
+  /** Whether INSERT supports RETURNING: MariaDB does, MySQL does not. */
   hasReturning = true;
 }

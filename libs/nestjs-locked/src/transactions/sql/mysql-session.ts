@@ -20,14 +20,14 @@ const DEADLOCK = 1213;
 const CHECKREAD = 1020;
 const UNKNOWN_VARIABLE = 1193;
 const NO_SUCH_SAVEPOINT = 1305;
-/** SAVEPOINT as a prepared statement, which is all that some drivers send. */
+/** The error for SAVEPOINT as a prepared statement, the only kind that some drivers send. */
 const NOT_PREPARABLE = 1295;
 const SAVEPOINT = 'nestjs_locked';
 const LAST_LOOK = 'the question whether the transaction is still there';
 
 /**
- * MySQL 8 and MariaDB 10.5, and later. They have no time-outs for one transaction: those of a session would stay on
- * the connection, so none are set.
+ * MySQL 8 and MariaDB 10.5, and later. They have no time-outs for a single transaction, and those of a session would
+ * stay on the connection, so none are set.
  */
 export class MySqlSession implements DatabaseSession {
   readonly dialect = 'mysql';
@@ -42,8 +42,8 @@ export class MySqlSession implements DatabaseSession {
   }
 
   /**
-   * A savepoint ends with its transaction: if it is there at the end, so is the transaction that began with it.
-   * @throws if there is no transaction: a hook at its start has ended it
+   * Sets a savepoint, which ends with its transaction: if it still exists at the end, so does the original transaction.
+   * @throws if there is no transaction, because a hook at its start has ended it
    */
   async begin(): Promise<void> {
     try {
@@ -56,8 +56,8 @@ export class MySqlSession implements DatabaseSession {
   }
 
   /**
-   * The upsert takes the row's lock and keeps it. It makes no snapshot, so that the reads after it see what the claims
-   * before it have committed.
+   * The upsert takes and keeps the row's lock. It makes no snapshot, so that later reads see what earlier claims have
+   * committed.
    */
   async claim(
     table: string,
@@ -85,7 +85,7 @@ export class MySqlSession implements DatabaseSession {
     return refused.length === 0 ? { kind: 'claimed' } : { kind: 'fenced', refused };
   }
 
-  /** @returns a row for each claim with the token that is there now; none if the server or the driver do not tell */
+  /** @returns a row for each claim with the token now stored; none if the server or the driver does not report it */
   async #write(
     table: string,
     claims: readonly FenceClaim[],
@@ -108,8 +108,8 @@ export class MySqlSession implements DatabaseSession {
   }
 
   /**
-   * One text with the tokens in the order of the claims: drivers differ in what they give for a binary key, and
-   * applications map the names of columns. It is a locking read, because a snapshot may be older than what has refused.
+   * Reads the tokens as one string in the order of the claims, because drivers represent binary keys differently, and
+   * applications map the names of columns. A locking read, because a snapshot may be older than the refusing token.
    */
   async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
     const tokens = claims.map(
@@ -127,14 +127,14 @@ export class MySqlSession implements DatabaseSession {
 
   async arm(_bounds: TransactionBounds): Promise<void> {}
 
-  /** A deadlock rolls the whole transaction back, and each statement after it is committed on its own. */
+  /** Detects a deadlock, which rolls back the whole transaction, so that later statements are committed separately. */
   async beforeCommit(): Promise<void> {
     if (await this.#isGone()) {
       throw transactionGone();
     }
   }
 
-  /** If the transaction has ended since then, no savepoint stays. */
+  /** Renews the savepoint, which does not survive the end of the transaction. */
   async mayCommitAgain(): Promise<void> {
     if (this.#hasSavepoint) await this.begin();
   }
@@ -150,7 +150,7 @@ export class MySqlSession implements DatabaseSession {
     }
   }
 
-  /** Only MariaDB tells. */
+  /** Only MariaDB reports this. */
   async #isAutonomous(): Promise<boolean> {
     try {
       const sql = `SELECT IF(@@in_transaction, 'inside', 'outside') AS answer`;
@@ -164,16 +164,19 @@ export class MySqlSession implements DatabaseSession {
   }
 
   /**
-   * The variables have the level of the session, and a level that was set for one transaction does not change them.
-   * `information_schema.innodb_trx` knows better, but needs a right, and answers from a cache that can be older than
-   * the transaction.
+   * Unknown: the variables have the level of the session, which a level set for one transaction does not change.
+   * `information_schema.innodb_trx` has it, but requires a right and reads a cache that can be older than the
+   * transaction.
    */
   isolation(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
 }
 
-/** For one statement. Only MariaDB can limit that, in whole seconds; MySQL waits as long as the session says. */
+/**
+ * Limits the lock wait of one statement. Only MariaDB can, in whole seconds; MySQL waits for the time-out of the
+ * session.
+ */
 function waitingAtMost(waitMs: number): string {
   if (waitMs === Infinity) return '';
   const seconds = Math.ceil(waitMs / 1_000);

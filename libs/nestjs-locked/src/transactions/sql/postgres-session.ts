@@ -31,30 +31,30 @@ import { transactionGone } from './transaction-gone.js';
 
 const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
-/** Both mean that another transaction had the row for too long: the wait, or the statement that waited, was ended. */
+/** Both mean that another transaction had the row for too long: the wait, or the waiting statement, was cancelled. */
 const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
 const CLAIM = 'the claim of the fence';
 const ARMING = 'the statement that arms the time-outs';
 const LAST_LOOK = 'the question whether the transaction is still there';
 
-/** What a claim has answered. */
+/** The answer to a claim. */
 interface Claimed {
   readonly keys: ReadonlySet<string>;
   readonly limits: string | undefined;
 }
 
-/** PostgreSQL 12 and later. All settings end with the transaction, so that they also suit a transaction pooler. */
+/** PostgreSQL 12 and later. All settings are local to the transaction, so they also work with a transaction pooler. */
 export class PostgresSession implements DatabaseSession {
   readonly dialect = 'postgres';
   readonly armsBounds = true;
   readonly #query: TransactionQuery;
   readonly #limits: SessionLimits;
   readonly #connection: ConnectionState | undefined;
-  /** From then on, the session shows our limits, and not those that it came with. */
+  /** Whether the session now shows our limits instead of its own. */
   #hasArmed = false;
 
-  /** @param connection what its driver knows; undefined if nothing: then the database is asked */
+  /** @param connection the state known to its driver; undefined if there is none and the database has to be asked */
   constructor(query: TransactionQuery, { limits }: KnownDatabase, connection?: ConnectionState) {
     this.#query = query;
     this.#limits = limits;
@@ -64,8 +64,9 @@ export class PostgresSession implements DatabaseSession {
   async begin(): Promise<void> {}
 
   /**
-   * One statement. The upsert takes the row's lock even if its WHERE refuses the row, and keeps it until the
-   * transaction has ended: transactions on one key run one after the other, and commit in the order of their tokens.
+   * Claims with one statement. The upsert takes the row's lock even if its WHERE refuses the row, and keeps it until
+   * the transaction has ended: transactions on one key run one after the other, and commit in the order of their
+   * tokens.
    */
   async claim(
     table: string,
@@ -102,7 +103,7 @@ export class PostgresSession implements DatabaseSession {
     if (expected !== undefined) {
       const arming = expected.armingFor(bounds, waitMs);
       const { keys } = await this.#sendClaim(expectantClaim(table, claims, arming), claims);
-      // Otherwise somebody was there, or the session has other limits: the general statement finds out which.
+      // Otherwise, a newer holder was there or the session has other limits; the general statement finds out which.
       if (keys.size === claims.length) return keys;
     }
     const general = generalClaim(table, claims, bounds, waitMs);
@@ -111,7 +112,7 @@ export class PostgresSession implements DatabaseSession {
     return keys;
   }
 
-  /** @returns the keys whose claim was accepted, and the limits of the session, if the statement tells them */
+  /** @returns the keys whose claim was accepted, and the limits of the session, if the statement returns them */
   async #sendClaim(statement: Statement, claims: readonly FenceClaim[]): Promise<Claimed> {
     const rows = rowsOf(await this.#send(statement), CLAIM);
     const keys = new Set<string>();
@@ -126,7 +127,7 @@ export class PostgresSession implements DatabaseSession {
     return { keys, limits };
   }
 
-  /** The rows that have refused the claims are locked by this transaction, so they can be seen in it. */
+  /** This transaction has locked the rows that refused the claims, so it can see them. */
   async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
     const tokens = tokensIn(await this.#send(tokensOf(table, claims)), claims.length);
     return claims.map(({ key, fencingNumber }, i) => {
@@ -152,7 +153,7 @@ export class PostgresSession implements DatabaseSession {
     if (this.#connection?.transactionStatus === 'none') throw transactionGone();
   }
 
-  /** What the session is expected to have as its own limits; undefined if that is not known, or not of use any more. */
+  /** The expected limits of the session itself; undefined if unknown or no longer useful. */
   #expected(): ExpectedLimits | undefined {
     if (this.#hasArmed) return undefined;
     this.#hasArmed = true;
@@ -160,16 +161,15 @@ export class PostgresSession implements DatabaseSession {
   }
 
   /**
-   * COMMIT does not say that the transaction was aborted. The driver may know; if not, any statement would do to learn
-   * it.
+   * COMMIT does not fail if the transaction was aborted. The driver may know; if not, any statement would reveal it.
    */
   async beforeCommit(idleMs: number | undefined): Promise<void> {
     if (idleMs === undefined || idleMs <= 0) {
-      await readArrived(); // the end of the connection, or of a lock
+      await readArrived(); // a lost connection or lock may have arrived unread
       if (this.#connection?.transactionStatus === 'open') return;
     }
     const isGone = this.#connection?.transactionStatus === 'none';
-    const answer = await this.#send(lastLook(idleMs)); // an ORM that has ended it says so in its own words
+    const answer = await this.#send(lastLook(idleMs)); // an ORM that has ended it throws its own error
     if (isGone) throw transactionGone();
     const look = textIn(answer, LAST_LOOK);
     if (LAST_LOOKS.outside.test(look)) throw transactionGone();

@@ -1,7 +1,7 @@
 import type { FenceClaim, TransactionBounds } from './database-session.js';
 import { type Arming, LIMITS, SHOWN_LIMITS } from './session-limits.js';
 
-/** One statement for PostgreSQL. Each parameter is used once and in order, so that drivers with `?` can have it too. */
+/** One statement for PostgreSQL. Each parameter is used once and in order, so that it also suits drivers with `?`. */
 export interface Statement {
   readonly sql: string;
   readonly params: unknown[];
@@ -12,27 +12,27 @@ export function limitsAnything(bounds: TransactionBounds): boolean {
   return LIMITS.some(([bound]) => (bounds[bound] ?? 0) > 0);
 }
 
-/** Before the key in a row of a claim. Before it are the limits of the session, if the statement tells them. */
+/** Separates the limits of the session, if returned, from the key in a row of a claim. */
 const KEY_FOLLOWS = '|';
 
-/** What a row of a claim says. */
+/** A row of a claim. */
 export interface ClaimRow {
-  /** The limits of the session; an empty text if the statement does not tell them. */
+  /** The limits of the session; empty if the statement does not return them. */
   readonly limits: string;
-  /** A key whose claim was accepted; an empty text if none was. */
+  /** A key whose claim was accepted; empty if none was. */
   readonly key: string;
 }
 
 /**
- * Every answer has one column, and its value is a text that nobody takes for something else: applications map the names
- * of columns, and parse values. @returns undefined if the text is not from a claim
+ * Every answer has one column, whose value cannot be mistaken for another type, because applications map the names of
+ * columns and parse values. @returns undefined if the string is not from a claim
  */
 export function readClaim(text: string): ClaimRow | undefined {
   const at = text.indexOf(KEY_FOLLOWS);
   return at < 0 ? undefined : { limits: text.slice(0, at), key: text.slice(at + 1) };
 }
 
-/** Claims the keys, and arms nothing. Its rows are the keys whose claim was accepted. */
+/** Claims the keys without arming anything. Its rows are the keys whose claim was accepted. */
 export function plainClaim(table: string, claims: readonly FenceClaim[]): Statement {
   const params = new Parameters();
   const rows = claims.map((claim) => `(${values(claim, params)})`);
@@ -40,8 +40,8 @@ export function plainClaim(table: string, claims: readonly FenceClaim[]): Statem
 }
 
 /**
- * Arms the time-outs if the session has the limits that are expected, and claims the keys if so. Its rows are the keys
- * whose claim was accepted: none if the limits are others.
+ * Arms the time-outs and claims the keys if the session has the expected limits. Its rows are the keys whose claim was
+ * accepted; none if the limits differ.
  */
 export function expectantClaim(
   table: string,
@@ -52,7 +52,7 @@ export function expectantClaim(
   const params = new Parameters();
   const [only, ...others] = claims as [FenceClaim, ...FenceClaim[]];
   if (others.length === 0) {
-    // Without the other form, PostgreSQL has less to plan.
+    // This form is cheaper to plan than the other.
     const row = `SELECT ${values(only, params)}`;
     const source = `${row} WHERE ${armingIf(arming, params)} <> ''`;
     return params.statement(claim(table, source));
@@ -61,7 +61,7 @@ export function expectantClaim(
   return params.statement(`${armed} ${claim(table, onceArmed(claims, params))}`);
 }
 
-/** The same, and waits less for the rows than the statements after it may. */
+/** The same, with a shorter wait for the rows than later statements have. */
 function impatientClaim(
   table: string,
   claims: readonly FenceClaim[],
@@ -81,8 +81,8 @@ function impatientClaim(
 }
 
 /**
- * Arms the time-outs, whatever limits the session has, and claims the keys. Its rows have these limits, too; without a
- * key if no claim was accepted.
+ * Arms the time-outs for any limits of the session, and claims the keys. Its rows include these limits; without a key
+ * if no claim was accepted.
  */
 export function generalClaim(
   table: string,
@@ -110,16 +110,16 @@ export function generalClaim(
   );
 }
 
-/** What `expectantArming` answers where it has armed; if the session has other limits, then nothing was set. */
+/** The answer of `expectantArming` if it has armed; otherwise the session has other limits, and nothing was set. */
 export const ARMED = /^armed/;
 
-/** Its row says whether the session has the limits that are expected. */
+/** Arms the time-outs if the session has the expected limits; its row says whether it has. */
 export function expectantArming(arming: Arming): Statement {
   const params = new Parameters();
   return params.statement(`SELECT COALESCE(${armingIf(arming, params)}, 'not') AS answer`);
 }
 
-/** Its row has the limits of the session. */
+/** Arms the time-outs for any limits of the session, which its row contains. */
 export function generalArming(bounds: TransactionBounds): Statement {
   const params = new Parameters();
   return params.statement(
@@ -127,11 +127,11 @@ export function generalArming(bounds: TransactionBounds): Statement {
   );
 }
 
-/** How the answer to `lastLook` begins. */
+/** The beginnings of the answer to `lastLook`. */
 export const LAST_LOOKS = { inside: /^inside/, outside: /^outside/ };
 
 /**
- * Asks right before COMMIT whether a transaction is open and usable: outside of one, a statement begins at the same
+ * Checks right before COMMIT whether a transaction is open and usable: outside one, a statement begins at the same
  * moment as its transaction. Sets the idle time-out of the transaction, unless a stricter one is in force.
  */
 export function lastLook(idleMs: number | undefined): Statement {
@@ -143,7 +143,7 @@ export function lastLook(idleMs: number | undefined): Statement {
   return params.statement(`SELECT concat(${inside}${arming}) AS answer`);
 }
 
-/** Its row has the token of each key, in their order, and 0 where there is none, with spaces in between. */
+/** Its row has the token of each key in order, or 0 if there is none, separated by spaces. */
 export function tokensOf(table: string, claims: readonly FenceClaim[]): Statement {
   const params = new Parameters();
   const tokens = claims.map(
@@ -157,14 +157,20 @@ function values({ key, fencingNumber }: FenceClaim, params: Parameters): string 
   return `${params.add(key)}::text, ${params.add(String(fencingNumber))}::bigint`;
 }
 
-/** The rows come from what was armed, in their order, so that the time-outs bound the wait for the first one, too. */
+/**
+ * Selects the rows from the armed settings, in their order, so that the time-outs also bound the wait for the first
+ * row.
+ */
 function onceArmed(claims: readonly FenceClaim[], params: Parameters, armed = 'armed'): string {
   return claims
     .map((claim) => `SELECT ${values(claim, params)} FROM ${armed} WHERE done <> ''`)
     .join(' UNION ALL ');
 }
 
-/** After all the claims, accepted or refused, and only if something was armed: the count needs every one of them. */
+/**
+ * Restores the lock time-out after all claims, accepted or refused, on which the count depends, and only if something
+ * was armed.
+ */
 function restoring(afterwards: string, armed: string): string {
   return `restored AS MATERIALIZED (SELECT set_config('lock_timeout', ${afterwards}, true)
       FROM (SELECT count(*) AS claims FROM claimed) AS done
@@ -196,19 +202,21 @@ function armingOverAny(bounds: TransactionBounds, params: Parameters): string {
       armed AS MATERIALIZED (SELECT limits, ${["'armed'", ...settings].join(' || ')} AS done FROM former)`;
 }
 
-/** The setting or the given milliseconds, whichever is stricter: a role may have a limit of its own. 0 is no limit. */
+/**
+ * The setting or the given milliseconds, whichever is stricter, because a role may have its own limit. 0 is no limit.
+ */
 function setToSmaller(name: string, ms: number, params: Parameters): string {
   const given = params.add(String(Math.floor(ms)));
   const smaller = `LEAST(NULLIF(${msOf(name)}, 0), ${given}::text::float8)`;
   return `set_config('${name}', ${smaller}::bigint::text, true)`;
 }
 
-/** PostgreSQL shows its settings with units that an interval has, too: `500ms`, `10s`, `1min`. */
+/** PostgreSQL shows its settings with the units of an interval: `500ms`, `10s`, `1min`. */
 function msOf(name: string): string {
   return `EXTRACT(epoch FROM current_setting('${name}', true)::interval)::float8 * 1000`;
 }
 
-/** The setting exists since PostgreSQL 17; a time-out that runs already is only replaced after it was switched off. */
+/** The setting exists since PostgreSQL 17; a running time-out is only replaced after it was switched off. */
 function setTotal(ms: number, params: Parameters): string {
   return `(SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
       AND (present.ms = 0 OR given.ms < present.ms)

@@ -1,12 +1,12 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import { describeValue, shownValue } from '../../core/runtime/shown-value.js';
 
-/** A row in whichever form it comes: with the names of its columns or others, as a list, or as a value alone. */
+/** A row in any form: with original or mapped column names, as a list, or as a single value. */
 export type Row = unknown;
 
 /**
- * The rows in what a driver or ORM answers: the list itself, `{ rows }` as from pg and Kysely, or the first element of
- * a pair as from mysql2. A row can be a list itself.
+ * The rows in the answer of a driver or ORM: the list itself, `{ rows }` as in pg and Kysely, or the first element of a
+ * pair as in mysql2. A row can itself be a list.
  *
  * @returns undefined if there is no list
  */
@@ -23,14 +23,14 @@ export function rowsIn(answer: unknown): readonly Row[] | undefined {
   return undefined;
 }
 
-/** @param what was asked, for the message: `the claim of the fence` @throws LockConfigError if there is no list */
+/** @param the statement's name in the message: `the claim of the fence` @throws LockConfigError if there is no list */
 export function rowsOf(answer: unknown, what: string): readonly Row[] {
   return rowsIn(answer) ?? unreadable(what, `${describeValue(answer)} has no rows`);
 }
 
 /**
- * The values of a row in the order of its columns. Applications map the names of columns, so names tell nothing. Tables
- * can be nested in a row.
+ * The values of a row in the order of its columns. Names are ignored, because applications map them. Tables can be
+ * nested in a row.
  */
 export function valuesOf(row: Row): readonly unknown[] {
   if (isValue(row)) return [row];
@@ -39,13 +39,13 @@ export function valuesOf(row: Row): readonly unknown[] {
   );
 }
 
-/** The value of a row that has only one, which may be there under several names; undefined if it has others. */
+/** The only value of a row, possibly under several names; undefined if there are several values. */
 export function onlyValueOf(row: Row): unknown {
   const values = new Set(valuesOf(row));
   return values.size === 1 ? [...values][0] : undefined;
 }
 
-/** The text in the only row of an answer, which has only one column. @throws LockConfigError if there is none */
+/** The string in the only row and column of an answer. @throws LockConfigError if there is none */
 export function textIn(answer: unknown, what: string): string {
   const rows = rowsOf(answer, what);
   return (
@@ -55,7 +55,7 @@ export function textIn(answer: unknown, what: string): string {
 
 const TOKENS = /^\d+( \d+)*$/;
 
-/** The tokens of this many keys, with spaces in between. @throws LockConfigError if they are not there */
+/** The tokens of this many keys, separated by spaces. @throws LockConfigError if they are missing */
 export function tokensIn(answer: unknown, count: number): readonly number[] {
   const text = textIn(answer, 'the question for the tokens');
   const tokens = TOKENS.test(text) ? text.split(' ').map(Number) : [];
@@ -63,14 +63,17 @@ export function tokensIn(answer: unknown, count: number): readonly number[] {
   return unreadable('the question for the tokens', `${shownValue(text)} is not ${count} tokens`);
 }
 
-/** @returns the value as text, as which drivers may also give numbers and bytes; undefined if it is something else */
+/**
+ * @returns the value as a string, converted from a number or bytes if the driver returns those; undefined for anything
+ * else
+ */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value;
   const isText = ['number', 'bigint', 'boolean'].includes(typeof value) || Buffer.isBuffer(value);
   return isText ? String(value) : undefined;
 }
 
-/** The database has answered, and nobody knows what: that is neither yes nor no. @throws LockConfigError */
+/** Fails for an answer that cannot be interpreted as yes or no. @throws LockConfigError */
 export function unreadable(what: string, why: string): never {
   throw new LockConfigError(
     `Cannot read what the database has answered to ${what}: ${why}; something between the driver and this library changes its answers (a mapper of rows, a parser of values, or the option query): give a query that returns the rows as the driver has them`,
@@ -84,7 +87,7 @@ export function shown(rows: readonly Row[]): string {
   return `it has ${rows.length} rows, the first with ${columns}`;
 }
 
-/** Rows, and tables in them, are lists and objects; everything else is a value, such as bytes or a date. */
+/** Rows and nested tables are lists and objects; everything else, such as bytes or a date, is a value. */
 function isValue(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return true;
   return ArrayBuffer.isView(value) || value instanceof Date;

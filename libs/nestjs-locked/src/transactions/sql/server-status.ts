@@ -4,14 +4,14 @@ import type { TransactionStatus } from './database-session.js';
 const IN_TRANSACTION = 1;
 
 /**
- * What MySQL and MariaDB say of the transaction with their answer to a statement.
+ * The transaction status that MySQL and MariaDB report with the answer to a statement.
  *
- * @param answer as a driver, or an ORM, hands it out
- * @returns undefined if it does not tell: drivers keep it to themselves if there are rows
+ * @param answer as returned by a driver or an ORM
+ * @returns undefined if it is missing: drivers do not expose it if there are rows
  */
 export function statusIn(answer: unknown): Exclude<TransactionStatus, 'failed'> | undefined {
   if (Array.isArray(answer)) {
-    // Of several statements, or of a procedure, the last one counts; with mysql2, the fields follow.
+    // The last one counts for several statements or a procedure; with mysql2, the fields follow.
     return answer.map(statusIn).findLast((status) => status !== undefined);
   }
   const { affectedRows, serverStatus, raw } = (answer ?? {}) as MaybeHeader;

@@ -10,32 +10,32 @@ export const LIMITS = [
 
 type LimitName = (typeof LIMITS)[number][1];
 
-/** An expression for the limits that a session has: the version of its server, then each setting as it is shown. */
+/** An expression for the limits of a session: the version of its server, then each setting as shown. */
 export const SHOWN_LIMITS = `concat_ws(' ', current_setting('server_version_num'), ${LIMITS.map(
   ([, name]) => `current_setting('${name}', true)`,
 ).join(', ')})`;
 
 /** The first version that has `transaction_timeout`. */
 const HAS_TOTAL = 170_000;
-/** How often sessions may have other limits than the one before them, until nothing is expected of them any more. */
+/** How often the limits of a session may differ from those of the previous one before nothing is expected any more. */
 const MAX_SURPRISES = 16;
 
-/** One setting, and what it is set to: text, as PostgreSQL takes it. */
+/** One setting with its value, as a string for PostgreSQL. */
 export interface Setting {
   readonly name: LimitName;
   readonly value: string;
 }
 
-/** What a statement sets, if the session shows the limits that are expected of it. */
+/** The settings of a statement, if the session shows the expected limits. */
 export interface Arming {
-  /** These limits, as `SHOWN_LIMITS` has them. */
+  /** The expected limits, in the form of `SHOWN_LIMITS`. */
   readonly shown: string;
   readonly settings: readonly Setting[];
   /** Set if the statement itself may wait less for a row than those after it. */
   readonly wait: { readonly ms: number; readonly afterwards: number } | undefined;
 }
 
-/** The limits of a session, as `SHOWN_LIMITS` has them, and what has to be set if ours are to be in force as well. */
+/** The limits of a session, in the form of `SHOWN_LIMITS`, and the settings required to add ours. */
 export class ExpectedLimits {
   readonly shown: string;
   readonly #present: ReadonlyMap<LimitName, number>;
@@ -45,7 +45,7 @@ export class ExpectedLimits {
     this.#present = present;
   }
 
-  /** @returns undefined if the text is not of the known form: another kind of server may have made it */
+  /** @returns undefined if the string does not have the known form, for example from another kind of server */
   static parse(shown: string): ExpectedLimits | undefined {
     const [version, ...values] = shown.split(' ');
     const names = LIMITS.map(([, name]) => name).slice(0, values.length);
@@ -59,7 +59,7 @@ export class ExpectedLimits {
     return present.size < LIMITS.length - 1 ? undefined : new ExpectedLimits(shown, present);
   }
 
-  /** @param waitMs how long the statement that arms them may wait for a row; Infinity = like those after it */
+  /** @param waitMs how long the arming statement may wait for a row; Infinity = as long as later ones */
   armingFor(bounds: TransactionBounds, waitMs: number): Arming {
     const settings = this.#settingsFor(bounds);
     const given = settings.find(({ name }) => name === 'lock_timeout')?.value;
@@ -69,14 +69,14 @@ export class ExpectedLimits {
     return { shown: this.shown, settings, wait };
   }
 
-  /** What to set, and in which order. A limit of the session that is stricter than ours stays as it is. */
+  /** The settings in order. A stricter limit of the session stays in force. */
   #settingsFor(bounds: TransactionBounds): readonly Setting[] {
     return LIMITS.flatMap(([bound, name]): readonly Setting[] => {
       const ms = Math.floor(bounds[bound] ?? 0);
       const present = this.#present.get(name);
       if (ms === 0 || present === undefined || (present > 0 && present <= ms)) return [];
       const setting = { name, value: String(ms) };
-      // A time-out of the transaction that runs already is only replaced after it was switched off.
+      // A running transaction time-out is only replaced after it was switched off.
       const isRunning = name === 'transaction_timeout' && present > 0;
       return isRunning ? [{ name, value: '0' }, setting] : [setting];
     });
@@ -84,10 +84,10 @@ export class ExpectedLimits {
 }
 
 /**
- * What the last session of a database had as its own limits. The next one is expected to have the same, so that the
- * time-outs can be armed by a statement that compares one text and sets plain values. The general statement works with
- * any limits, but planning it takes PostgreSQL longer than the claim. An expectation is checked by the statement that
- * relies on it, so it may be wrong.
+ * The limits of a database's last session. The next session is expected to have the same, so that the time-outs can be
+ * armed by a statement that compares one string and sets constants. The general statement works with any limits, but
+ * takes PostgreSQL longer to plan than the claim. A wrong expectation does no harm, because the statement that relies
+ * on it also checks it.
  */
 export class SessionLimits {
   #expected: ExpectedLimits | undefined;
@@ -97,7 +97,7 @@ export class SessionLimits {
     return this.#expected;
   }
 
-  /** @param shown what a session had, as `SHOWN_LIMITS` */
+  /** @param shown the limits of a session, in the form of `SHOWN_LIMITS` */
   learn(shown: unknown): void {
     if (shown === this.#expected?.shown) return;
     if (this.#expected !== undefined) this.#surprises++;

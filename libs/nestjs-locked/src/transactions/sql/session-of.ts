@@ -22,21 +22,22 @@ const DIALECTS: Readonly<Record<string, SqlDialect>> = {
 };
 
 /**
- * @param name as the ORM calls its driver: `postgres`, `mariadb` @returns undefined for databases that cannot be fenced
+ * @param name the ORM's name of its driver: `postgres`, `mariadb` @returns undefined for databases that cannot be
+ * fenced
  */
 export function dialectOf(name: unknown): SqlDialect | undefined {
   return typeof name === 'string' ? DIALECTS[name.toLowerCase()] : undefined;
 }
 
-/** What a dialect must be where one is given. */
+/** Checks a given dialect. */
 export const dialectName: Check = must(
   "'postgres' or 'mysql' (also for MariaDB)",
   (value) => value === 'postgres' || value === 'mysql',
 );
 
 /**
- * @param database what is known of it already
- * @param connection what the driver knows about it; undefined if nothing: then the database is asked
+ * @param database the knowledge from earlier transactions
+ * @param connection the state known to the driver; undefined if there is none and the database has to be asked
  */
 export function sessionOf(
   dialect: SqlDialect,

@@ -1,4 +1,4 @@
-/** The parts of an error that say what the database answered, no matter which library made it. */
+/** The parts of an error with the database's answer, from any library. */
 interface SqlError {
   readonly code?: unknown;
   readonly errno?: unknown;
@@ -6,7 +6,7 @@ interface SqlError {
   readonly originalCode?: unknown;
 }
 
-/** Where ORMs put the error of the driver, or of another library that they wrap. */
+/** The properties in which ORMs put the error of the driver, or of another library that they wrap. */
 const INNER_ERRORS = [
   'cause',
   'driverError', // TypeORM
@@ -15,13 +15,13 @@ const INNER_ERRORS = [
   'meta', // Prisma
   'driverAdapterError', // Prisma
 ] as const;
-/** More than any ORM wraps. Errors can contain each other. */
+/** More than any ORM wraps; a limit, because errors can contain each other. */
 const MAX_ERRORS = 20;
 
 const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 /** `P2010`: Prisma's own codes look like SQLSTATEs, those of PL/pgSQL begin with P0. */
 const PRISMA_CODE = /^P[1-9]\d{3}$/;
-/** Prisma has MySQL's numbers as text. */
+/** Prisma has MySQL's numbers as strings. */
 const MYSQL_NUMBER = /^\d{4}$/;
 
 /** SQLSTATE, or MySQL's error number; undefined if the error does not come from the database. */
@@ -36,7 +36,7 @@ export function sqlErrorCode(error: unknown): string | number | undefined {
   return prismaCode(error) === PRISMA_WRITE_CONFLICT ? SERIALIZATION_FAILURE : undefined;
 }
 
-/** The error and those inside of it, the outer ones first. */
+/** The error and its inner errors, from the outside in. */
 function* innerErrors(error: unknown): Iterable<object> {
   const found = new Set<object>();
   const add = (candidate: unknown): void => {
@@ -57,9 +57,9 @@ function answerOf(code: unknown): string | number | undefined {
 }
 
 const SERIALIZATION_FAILURE = '40001';
-/** What Prisma's engine said of a serialization failure or deadlock before it had driver adapters. */
+/** The code of Prisma's engine without driver adapters for a serialization failure or deadlock. */
 const PRISMA_WRITE_CONFLICT = 'P2034';
-/** Prisma refuses to run anything, a COMMIT included, in a transaction that it has ended before. */
+/** The code with which Prisma refuses everything, including COMMIT, in a transaction that it has ended. */
 const PRISMA_TRANSACTION_ENDED = 'P2028';
 
 function prismaCode(error: unknown): unknown {
@@ -67,8 +67,8 @@ function prismaCode(error: unknown): unknown {
 }
 
 /**
- * SQLSTATEs of a server that went away, or failed itself, while it committed; 40003 says that it does not know. With
- * any other the transaction was rolled back: after a COMMIT was written PostgreSQL does not refuse it any more.
+ * SQLSTATEs of a server that went away or failed while committing; 40003 means that the outcome is unknown. With any
+ * other, the transaction was rolled back: PostgreSQL does not refuse a COMMIT after it was written.
  */
 const DOUBTFUL_STATES = /^(08|53|57P|58|F0|XX|25P04|40003)/;
 const NOT_UNDERSTOOD = 1064;
@@ -78,18 +78,16 @@ const NOT_UNDERSTOOD = 1064;
  */
 const REFUSED_NUMBERS = [1020, 1062, NOT_UNDERSTOOD, 1205, 1213, 1290, 1451, 1452, 3101];
 
-/** Alone: an error in the answer to a text of several statements may be that of another one. */
+/** A COMMIT alone: an error of a text with several statements may belong to another one. */
 const COMMIT = /^\s*COMMIT\b[^;]*;?\s*$/i;
 const SEVERAL = /;\s*\S/;
 
-/**
- * Hooks of the application run around the COMMIT, and an error of their own statements takes the place of its error.
- */
+/** Hooks of the application run around the COMMIT, and errors of their statements replace its error. */
 function isOfAnotherStatement(error: unknown): boolean {
   return statementsOf(error).some((sql) => !COMMIT.test(sql));
 }
 
-/** The texts of the statements that have failed with it, by the errors that tell. */
+/** The texts of the failed statements, from the errors that contain them. */
 function statementsOf(error: unknown): readonly string[] {
   return [...innerErrors(error)]
     .map((inner) => inner as { query?: unknown; sql?: unknown })
@@ -98,8 +96,8 @@ function statementsOf(error: unknown): readonly string[] {
 }
 
 /**
- * Whether MySQL or MariaDB has not understood this statement, so that nothing of it was done. In a text of several,
- * those before it were done.
+ * Whether MySQL or MariaDB could not parse this statement, so that it had no effect. In a text of several statements,
+ * the ones before it were executed.
  */
 export function isNotUnderstood(error: unknown, sql: string): boolean {
   return (
@@ -109,7 +107,7 @@ export function isNotUnderstood(error: unknown, sql: string): boolean {
   );
 }
 
-/** Whether the database itself has said that the COMMIT was not done. After any other error it may have been done. */
+/** Whether the database itself reported that it did not commit. After any other error, it may have committed. */
 export function isRefusedCommit(error: unknown): boolean {
   if (isOfAnotherStatement(error)) return false;
   const code = sqlErrorCode(error);
@@ -117,19 +115,19 @@ export function isRefusedCommit(error: unknown): boolean {
   return typeof code === 'number' ? REFUSED_NUMBERS.includes(code) : !DOUBTFUL_STATES.test(code);
 }
 
-/** Whether an ORM has made the error of a statement from this one, as Drizzle does. */
+/** Whether an ORM has wrapped this cause in the error of a statement, as Drizzle does. */
 export function isOfStatement(error: unknown, cause: Error | undefined): boolean {
   const made = (error ?? {}) as { readonly query?: unknown; readonly cause?: unknown };
   return cause !== undefined && made.cause === cause && typeof made.query === 'string';
 }
 
-/** Whether the error is an answer of the database, after which its connection can be used. */
+/** Whether the error is an answer of the database, after which the connection is usable. */
 export function isAnswered(error: unknown): boolean {
   const code = sqlErrorCode(error);
   return typeof code === 'number' || (code !== undefined && !DOUBTFUL_STATES.test(code));
 }
 
-/** Whether PostgreSQL has refused a statement because its transaction had failed before: it can only be rolled back. */
+/** Whether PostgreSQL refused a statement because its transaction had already failed and can only be rolled back. */
 export function isOfFailedTransaction(error: unknown): boolean {
   return sqlErrorCode(error) === '25P02';
 }

@@ -1,16 +1,18 @@
 import type { SqlDialect } from './database-session.js';
 
-/** One way to read a text: the statements, in which a comment is a space, and what is quoted is `''`. */
+/** One way to parse a text: its statements, with comments replaced by a space and quoted parts by `''`. */
 interface Reading {
   readonly statements: readonly string[];
-  /** False if a comment, or what is quoted, does not end: PostgreSQL runs nothing of such a text. */
+  /** False if a comment or quoted part is unterminated: PostgreSQL executes nothing of such a text. */
   readonly isWhole: boolean;
 }
 
-/** How a text is divided. What is quoted is left to the reading: it may be too long for a regular expression. */
+/**
+ * How a text is tokenized. Quoted parts are scanned separately, because they may be too long for a regular expression.
+ */
 interface Lexis {
   readonly tokens: RegExp;
-  /** The quotes, and whether a backslash escapes what follows it between them. */
+  /** The quotes, and whether a backslash escapes inside them. */
   readonly quotes: Readonly<Partial<Record<string, boolean>>>;
 }
 
@@ -20,7 +22,7 @@ const DOLLARS = /\$(?<tag>(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?)\$[^]*?\
 const MYSQL_SPACE = /\s+|(?:--(?=\s|$)|#)[^\n]*/;
 const MYSQL_WORD = /[\w$\u0080-\uffff]+/;
 
-/** `/*` and `*\/` are left to the reading as well: in PostgreSQL comments nest, and MySQL executes some. */
+/** `/*` and `*\/` are scanned separately too: in PostgreSQL comments nest, and MySQL executes some. */
 const POSTGRES_TOKENS = new RegExp(
   `(?<space>${POSTGRES_SPACE.source})|(?<quoted>${DOLLARS.source})|(?<word>${POSTGRES_WORD.source})|[^]`,
   'y',
@@ -30,7 +32,7 @@ const MYSQL_TOKENS = new RegExp(
   'y',
 );
 
-/** With backslashes as escapes in every literal, and without: both servers can be set to either. */
+/** With and without backslashes as escapes in every literal: both servers can be configured either way. */
 const LEXES: Readonly<Record<SqlDialect, readonly Lexis[]>> = {
   postgres: [
     { tokens: POSTGRES_TOKENS, quotes: { "'": false, '"': false } },
@@ -42,14 +44,14 @@ const LEXES: Readonly<Record<SqlDialect, readonly Lexis[]>> = {
   ],
 };
 
-/** What to look at between two quotes. */
+/** The characters to look for between two quotes. */
 const STOPS = {
   "'": { plain: /'/g, escapes: /['\\]/g },
   '"': { plain: /"/g, escapes: /["\\]/g },
   '`': { plain: /`/g, escapes: /[`\\]/g },
 };
 
-/** A literal of PostgreSQL with escapes, whatever the settings. */
+/** A PostgreSQL literal with escapes under any settings. */
 const ESCAPED = /[eE]'/y;
 const SPACE_BETWEEN = new RegExp(POSTGRES_SPACE.source, 'y');
 
@@ -57,18 +59,17 @@ const COMMENT_ENDS: Readonly<Record<SqlDialect, RegExp>> = {
   postgres: /\/\*|\*\//g,
   mysql: /\*\//g,
 };
-/** What MySQL, or MariaDB, executes; which versions of them do is not looked at. */
+/** A comment that MySQL or MariaDB executes; the version in it is ignored. */
 const EXECUTED = /\/\*M?!\d*/y;
-/** Where what is quoted begins, but does not end. */
+/** An opening quote without an end. */
 const UNENDED = /['"`]|\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 
-/** In MySQL, their bodies are statements, and to create one of them ends the transaction already. */
+/** In MySQL, their bodies are statements, and creating one already ends the transaction. */
 const ROUTINES: readonly string[] = ['FUNCTION', 'PROCEDURE', 'TRIGGER', 'EVENT', 'PACKAGE'];
 
 /**
- * The ways in which the server may read a text. There is more than one if the text has backslashes, because the
- * settings decide what they mean. A reading in which something quoted does not end is left out if there is a better
- * one.
+ * The ways in which the server may parse a text. A text with backslashes has several, because their meaning depends on
+ * the settings. A reading with an unterminated quote is dropped if there is a better one.
  */
 export function readingsOf(sql: string, dialect: SqlDialect): readonly (readonly string[])[] {
   const [usual, other] = LEXES[dialect] as readonly [Lexis, Lexis];
@@ -84,7 +85,7 @@ function read(sql: string, dialect: SqlDialect, { tokens, quotes }: Lexis): Read
   let statement = '';
   /** Whether the statement is a CREATE; undefined until its first word. */
   let creates: boolean | undefined;
-  /** The body of a function in PostgreSQL, in which statements end as well. */
+  /** Whether the scan is inside the body of a PostgreSQL function, in which statements end too. */
   let isInBody = false;
   let [parentheses, last] = [0, ''];
   const ended = (isWhole: boolean): Reading => ({
@@ -112,10 +113,10 @@ function read(sql: string, dialect: SqlDialect, { tokens, quotes }: Lexis): Read
       const upper = word.toUpperCase();
       if (creates === true) {
         if (dialect === 'mysql' && ROUTINES.includes(upper)) return ended(true);
-        // What it creates comes first. A temporary table is the one thing that does not end the transaction.
+        // The object type comes first. Only creating a temporary table does not end the transaction.
         if (dialect === 'mysql' && upper === 'TABLE') creates = false;
         if (upper === 'ATOMIC' && last === 'BEGIN' && parentheses === 0) isInBody = true;
-        // Anywhere else, END is the one of a CASE, or a label.
+        // Anywhere else, END belongs to a CASE, or is a label.
         else if (upper === 'END' && (last === ';' || last === 'ATOMIC')) isInBody = false;
       }
       creates ??= upper === 'CREATE' && statement.trim() === '';
@@ -137,7 +138,7 @@ function read(sql: string, dialect: SqlDialect, { tokens, quotes }: Lexis): Read
   return ended(true);
 }
 
-/** @returns where the text continues behind what is quoted here; -1 if nothing is, or it does not end */
+/** @returns the position after the quoted part that begins here; -1 if there is none, or it is unterminated */
 function afterQuoted(
   sql: string,
   at: number,
@@ -150,7 +151,7 @@ function afterQuoted(
   return hasEscapes === undefined ? -1 : afterLiteral(sql, at, hasEscapes);
 }
 
-/** @param at of the quote @returns where the text continues behind the closing quote; -1 if there is none */
+/** @param at the position of the quote @returns the position after the closing quote; -1 if there is none */
 function afterLiteral(sql: string, at: number, hasEscapes: boolean): number {
   const quote = sql[at] as keyof typeof STOPS;
   const stops = STOPS[quote][hasEscapes ? 'escapes' : 'plain'];
@@ -163,7 +164,7 @@ function afterLiteral(sql: string, at: number, hasEscapes: boolean): number {
   return -1;
 }
 
-/** Between the parts of one literal is a new line. The parts that follow have the escapes of the first. */
+/** The parts of one literal are separated by line breaks. Later parts have the escapes of the first. */
 function afterEscaped(sql: string, at: number): number {
   let after = afterLiteral(sql, at, true);
   for (let next = after; next >= 0; next = afterLiteral(sql, next, true)) {
@@ -175,7 +176,7 @@ function afterEscaped(sql: string, at: number): number {
   return after;
 }
 
-/** @returns where the text continues, which in MySQL may be inside; -1 if the comment does not end */
+/** @returns the position after the comment, in MySQL possibly inside it; -1 if the comment is unterminated */
 function afterComment(sql: string, at: number, dialect: SqlDialect): number {
   if (dialect === 'mysql' && beginsWith(EXECUTED, sql, at)) return EXECUTED.lastIndex;
   const ends = COMMENT_ENDS[dialect];

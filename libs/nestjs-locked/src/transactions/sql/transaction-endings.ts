@@ -2,12 +2,12 @@ import type { SqlDialect } from './database-session.js';
 import { readingsOf } from './sql-statements.js';
 
 /**
- * How a text ends the transaction in which it is sent: `mixed` is a rollback among other statements, which would then
- * be committed on their own.
+ * How a text ends its transaction: `mixed` is a rollback among other statements, which would then be committed
+ * separately.
  */
 export type Ending = 'commit' | 'rollback' | 'prepare' | 'mixed';
 
-/** Nearly every statement has none of these words, and is not read further. MySQL may have a version before them. */
+/** Nearly every statement has none of these words, and is not parsed. In MySQL, a version may precede them. */
 const MAY_END = /(?:COMMIT|ROLLBACK)\b|\b(?:END|ABORT|PREPARE)\b/i;
 
 interface Words {
@@ -16,7 +16,7 @@ interface Words {
   readonly prepare?: RegExp;
 }
 
-/** A COMMIT that is the first statement of a block of MariaDB: it runs them outside of routines as well. */
+/** A COMMIT as the first statement of a MariaDB block, which is also allowed outside routines. */
 const COMPOUND =
   /^(?=(?:\S+\s*:\s*)?(?:BEGIN\s+NOT\s+ATOMIC|IF|ELSEIF|ELSE|CASE|WHEN|WHILE|FOR|LOOP|REPEAT)\b)[^]*\b(?:ATOMIC|THEN|ELSE|DO|LOOP|REPEAT)\s+COMMIT(?:\s+(?:WORK|AND\b[^]*|(?:NO\s+)?RELEASE))*$/;
 
@@ -33,10 +33,10 @@ const WORDS: Readonly<Record<SqlDialect, Words>> = {
 };
 
 /**
- * What a text does to its transaction, where that can be read: a rollback to a savepoint ends nothing, and neither do
- * comments, quoted texts and bodies of functions. If the text can be read in several ways, the worst of them counts.
+ * How a text ends its transaction, if that can be parsed: rollbacks to a savepoint, comments, quoted parts and function
+ * bodies end nothing. If the text can be parsed in several ways, the worst of them counts.
  *
- * @param dialect undefined if the database is not known: then it may be any
+ * @param dialect undefined if the database is unknown, so that any dialect is possible
  */
 export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined {
   if (!MAY_END.test(sql)) return undefined;
@@ -47,29 +47,28 @@ export function endingIn(sql: string, dialect?: SqlDialect): Ending | undefined 
   return refused ?? endings.find((ending) => ending !== undefined);
 }
 
-/** Nearly every statement has none of these words, and is not read further. */
+/** Nearly every statement has none of these words, and is not parsed. */
 const MAY_BEGIN = /(?:BEGIN|START|AUTOCOMMIT)\b/i;
-/** `autocommit` commits only if it was off; nobody sets it in a transaction otherwise. */
+/** `autocommit` commits only if it was off; otherwise, it is not set in a transaction. */
 const BEGINS =
   /^(?:BEGIN(?:\s+WORK)?\s*(?:\*\/\s*)?$|START\s+TRANSACTION\b|SET\s(?:[^]*,)?\s*(?:(?:SESSION|LOCAL)\s+|@@(?:(?:SESSION|LOCAL)\s*\.\s*)?)?AUTOCOMMIT\s*:?=\s*(?:(?:1|ON|TRUE)\b|''))/i;
 
-/** Whether a text commits the transaction in which it is sent because it begins another one, on MySQL or MariaDB. */
+/** Whether a text commits its transaction by beginning another one, on MySQL or MariaDB. */
 export function commitsByBeginning(sql: string): boolean {
   if (!MAY_BEGIN.test(sql)) return false;
   return readingsOf(sql, 'mysql').some((statements) => statements.some((one) => BEGINS.test(one)));
 }
 
-/** Which of the statements of a text is its COMMIT, counted from 0; -1 if there is none. */
+/** The index of the COMMIT among the statements of a text, from 0; -1 if there is none. */
 export function placeOfCommit(sql: string, dialect: SqlDialect): number {
   const [statements = []] = readingsOf(sql, dialect);
   return statements.findIndex((one) => WORDS[dialect].commit.test(one));
 }
 
 /**
- * Whether other statements follow the COMMIT in its text: an error in the answer may be theirs, after the COMMIT was
- * done.
+ * Whether other statements follow the COMMIT in its text, so that an error may be theirs, after a successful COMMIT.
  *
- * @param dialect undefined if the database is not known: then it may be any
+ * @param dialect undefined if the database is unknown, so that any dialect is possible
  */
 export function isCommitFollowed(sql: string, dialect?: SqlDialect): boolean {
   return dialectsOf(dialect).some((one) =>
