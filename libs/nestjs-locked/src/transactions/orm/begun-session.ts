@@ -12,15 +12,15 @@ import type { BeginWatch } from './begin-watch.js';
 export interface BegunTransaction {
   readonly connection: string;
   readonly begin: BeginWatch;
-  /** The client of the transaction, where it is known. */
+  /** The client of the transaction, if known. */
   readonly client: () => unknown;
   /** Closes its connection. */
   readonly close: () => Promise<void>;
 }
 
 /**
- * A session that refuses a transaction under locks that has begun in another one: what was left open on its connection
- * would be committed with it, or undone with it, and its reads could be as old as that.
+ * A session that refuses a transaction under locks that has begun inside another one: work left open on its connection
+ * would be committed or rolled back with it, and its snapshot could be as old.
  */
 export class BegunSession implements DatabaseSession {
   readonly dialect: SqlDialect;
@@ -41,7 +41,7 @@ export class BegunSession implements DatabaseSession {
     await this.#session.begin();
   }
 
-  /** Where its BEGIN is sent with the claim, the answer says how it has begun. */
+  /** If BEGIN is sent with the claim, the answer shows how the transaction has begun. */
   async claim(
     table: string,
     claims: readonly FenceClaim[],
@@ -78,11 +78,11 @@ export class BegunSession implements DatabaseSession {
     return this.#session.isolation();
   }
 
-  /** @throws LockInTransactionError once its connection is closed, so that no pool hands it out again */
+  /** @throws LockInTransactionError after closing its connection, so that no pool hands it out again */
   async #assertOutside(): Promise<void> {
     const { connection, begin, client, close } = this.#transaction;
     if (!begin.isInside(client())) return;
-    await close().catch(() => {}); // it is closed already
+    await close().catch(() => {}); // it is already closed
     const ageMs = systemClock.now() - this.#startedAt;
     const of = { callSite: 'A transaction', key: undefined, connection, ageMs };
     throw refusal('begun-inside', { ...of, timeoutMs: undefined });

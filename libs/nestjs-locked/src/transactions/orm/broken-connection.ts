@@ -5,20 +5,20 @@ import { type ErrorSource, guardClients } from './pg-clients.js';
 /** How long a connection may take to close. */
 const LIMIT_MS = 1_000;
 
-/** A client of node-postgres, as far as its connection can be closed. */
+/** The part of a node-postgres client with which its connection can be closed. */
 interface ClosablePgClient extends ErrorSource {
   readonly connection: { readonly stream: { destroy(): void } };
   readonly _ended?: unknown;
   once(event: 'end', listener: () => void): unknown;
 }
 
-/** The client on libpq is none. */
+/** False for the native client (libpq). */
 export function isClosable(client: unknown): client is ClosablePgClient {
   const { connection, once } = (client ?? {}) as Partial<ClosablePgClient>;
   return typeof connection?.stream?.destroy === 'function' && typeof once === 'function';
 }
 
-/** What drivers know of their connections. */
+/** The state of connections in drivers. */
 interface MaybeBroken {
   /** node-postgres. */
   readonly _queryable?: unknown;
@@ -28,16 +28,16 @@ interface MaybeBroken {
   readonly _closing?: unknown;
 }
 
-/** Whether the driver knows that the connection is gone, so that it sends nothing on it any more. */
+/** Whether the driver knows that the connection is lost and sends nothing on it any more. */
 export function isBroken(connection: unknown): boolean {
   const { _queryable, _ending, _closing } = (connection ?? {}) as MaybeBroken;
   return _queryable === false || _ending === true || _closing === true;
 }
 
 /**
- * Closes the connection of a client of node-postgres, so that every pool drops it: nobody knows in which state it is.
+ * Closes the connection of a node-postgres client, whose state is unknown, so that every pool drops it.
  *
- * @returns when whoever listens to the client has been told
+ * @returns when the listeners of the client have been called
  */
 export function closePgClient(client: unknown): Promise<void> {
   if (!isClosable(client) || client._ended === true) return Promise.resolve();
@@ -65,7 +65,7 @@ interface KnexConnection {
   readonly stream?: { destroy(error: Error): void };
 }
 
-/** A transaction of Knex shows its connection only where a statement is sent on it. */
+/** A transaction of Knex exposes its connection only when a statement is sent on it. */
 const ofKnex = new WeakMap<object, KnexConnection>();
 
 export function noteKnexConnection(tx: object, connection: unknown): void {
@@ -73,10 +73,10 @@ export function noteKnexConnection(tx: object, connection: unknown): void {
 }
 
 /**
- * Closes the connection of a transaction, if it can be reached. TypeORM's query runners keep theirs after it went back
- * to the pool, where it may have another user: that one is left alone.
+ * Closes the connection of a transaction, if it can be reached. A released query runner of TypeORM still refers to its
+ * connection, which may have another user and is left alone.
  *
- * @param tx what an ORM hands out for it
+ * @param tx the ORM's transaction object
  */
 export async function closeConnectionOf(tx: object): Promise<void> {
   if ((tx as MaybeKnown).queryRunner?.isReleased === true) return;
@@ -85,11 +85,11 @@ export async function closeConnectionOf(tx: object): Promise<void> {
   const { queryRunner, session } = tx as MaybeKnown;
   for (const connection of [queryRunner?.databaseConnection, session?.client, tx])
     destroy(connection);
-  // Knex takes it back only when the statement in flight has failed.
+  // Knex releases it only when the statement in flight has failed.
   ofKnex.get(tx)?.stream?.destroy(new Error('It was closed, because it has not answered'));
 }
 
-/** A connection of mysql2 leaves its pool when it is destroyed. */
+/** Destroys a connection of mysql2, which removes it from its pool. */
 function destroy(connection: unknown): void {
   if (typeof connection !== 'object' || connection === null) return;
   const { destroy, threadId } = connection as { destroy?: unknown; threadId?: unknown };

@@ -1,17 +1,17 @@
 import { isBroken } from './broken-connection.js';
 
-/** What drivers know of the statements that they were given. */
+/** The state of statements in drivers. */
 interface MaybeBusy {
   /** node-postgres: false from the moment a statement is sent until it was answered. */
   readonly readyForQuery?: unknown;
-  /** mysql2: the statement that is not answered yet. */
+  /** mysql2: the unanswered statement. */
   readonly _command?: unknown;
 }
 
-/** The latest wait for a connection. Two at once would each wait for what the other one sends, for ever. */
+/** The latest wait for a connection. Two concurrent waits would wait for each other's statements for ever. */
 const WAITS = new WeakMap<object, Promise<void>>();
 
-/** Whether a statement that is sent now waits in its driver for the answers to others. */
+/** Whether a statement sent now would wait in the driver for the answers to others. */
 export function isBusy(connection: unknown): boolean {
   if (isBroken(connection)) return false;
   const { readyForQuery, _command } = (connection ?? {}) as MaybeBusy;
@@ -19,11 +19,11 @@ export function isBusy(connection: unknown): boolean {
 }
 
 /**
- * Waits until a statement that is sent next is written at once: whatever is looked at before it would be old by the
+ * Waits until the next statement would be written at once: otherwise, checks made before it would be outdated by the
  * time the driver writes it.
  *
- * @param send sends a statement on this connection, behind all others, and calls back when it was answered
- * @param look called before each wait, and behind the last @throws what it throws
+ * @param send sends a statement on this connection after all others, and calls back when it was answered
+ * @param look called before each wait and after the last @throws what it throws
  */
 export function whenIdle(
   connection: object,

@@ -1,6 +1,6 @@
 import type { PgClient } from './pg-client.js';
 
-/** One statement in flight to the server, as node-postgres has it. */
+/** A statement of node-postgres in flight. */
 interface PgQuery {
   submit: (connection: PgConnection) => unknown;
   handleCommandComplete: (message: unknown, connection: PgConnection) => void;
@@ -17,7 +17,7 @@ interface PgConnection {
 type Callback = (error: Error | null, result?: unknown) => void;
 export type Query = (...args: unknown[]) => unknown;
 
-/** A client that lets us put messages of our own before those of a statement. */
+/** A client that can send messages of ours before those of a statement. */
 export interface CarryingClient extends PgClient {
   query: Query;
   readonly constructor: {
@@ -38,9 +38,9 @@ export function isCarryingClient(value: unknown): value is CarryingClient {
   );
 }
 
-/** A query that knows how to send itself, such as a cursor. */
+/** A query that sends itself, such as a cursor. */
 export interface OwnQuery {
-  /** Of a plain query; a cursor has none. */
+  /** The text of a plain query; a cursor has none. */
   readonly text?: unknown;
   submit(connection: unknown): unknown;
   handleError: (error: Error) => void;
@@ -51,7 +51,7 @@ export function isOwnQuery(statement: unknown): statement is OwnQuery {
   return typeof (statement as { submit?: unknown } | undefined)?.submit === 'function';
 }
 
-/** The callback of a call, which may be a part of its statement. A query of its own keeps it to itself. */
+/** The callback of a call, possibly inside its statement. A self-sending query does not expose it. */
 export function callbackIn(args: readonly unknown[]): Callback | undefined {
   const [statement] = args;
   const inside = isOwnQuery(statement) ? undefined : (statement as PgConfig | undefined)?.callback;
@@ -77,7 +77,7 @@ export function plainText(args: readonly unknown[]): string | undefined {
   return typeof text === 'string' && isPlain ? text : undefined;
 }
 
-/** What node-postgres answers to a statement that gives no rows. */
+/** The answer of node-postgres to a statement without rows. */
 export function answer(args: readonly unknown[]): Promise<unknown> | undefined {
   const command = (plainText(args) ?? '').trim().split(/[\s;]/, 1)[0]?.toUpperCase();
   const result = { command, rowCount: null, oid: null, rows: [], fields: [] };
@@ -88,10 +88,10 @@ export function answer(args: readonly unknown[]): Promise<unknown> | undefined {
 }
 
 /**
- * Sends the statement with the held ones before it. They are statements of the extended protocol without a Sync of
- * their own, so if one of them fails, the server passes over all that follows.
+ * Sends the held statements followed by this one. They use the extended protocol without their own Sync, so if one of
+ * them fails, the server skips all later ones.
  *
- * @param onFailed told if one of the held ones has failed, or is not known to have been done
+ * @param onFailed called if a held statement has failed, or its outcome is unknown
  */
 export function carry(
   client: CarryingClient,

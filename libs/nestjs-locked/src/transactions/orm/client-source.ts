@@ -1,7 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
 import { openedHere } from './delayed-begin.js';
 
-/** Where a library gets its clients from: a pool of node-postgres, the client of Knex, what Sequelize connects with. */
+/**
+ * The source of a library's clients: a pool of node-postgres, the client of Knex, or Sequelize's connection manager.
+ */
 interface ClientSource {
   connect?: (callback?: (error: unknown, client?: unknown, release?: unknown) => void) => unknown;
   acquireConnection?: (options?: unknown) => Promise<unknown>;
@@ -13,7 +15,7 @@ interface DriverFactory {
   connect: (...args: unknown[]) => Promise<{ readonly underlyingDriver?: () => unknown }>;
 }
 
-/** What transactions are opened with. */
+/** An object with which transactions are opened. */
 interface MaybeKnown {
   /** A pool of node-postgres. */
   readonly totalCount?: unknown;
@@ -34,11 +36,10 @@ interface MaybeKnown {
 const shown = new WeakSet<ClientSource>();
 
 /**
- * From now on, the clients that are got from it for a transaction are shown to the transaction, and may delay its
- * BEGIN.
+ * From now on, shows each transaction the clients obtained for it, on which its BEGIN may be delayed.
  *
- * @param connection what transactions are opened with
- * @returns false if its BEGIN cannot be delayed: the source of its clients is not known, or is not node-postgres
+ * @param connection the object with which transactions are opened
+ * @returns false if BEGIN cannot be delayed because the source of the clients is unknown or not node-postgres
  */
 export function delayBeginsOf(connection: object): boolean {
   const source = sourceOf(connection);
@@ -53,7 +54,7 @@ export function delayBeginsOf(connection: object): boolean {
 
 const prismas = new WeakSet<DriverFactory>();
 
-/** Prisma makes, or is given, a pool when it connects. */
+/** Prisma creates or receives a pool when it connects. */
 function showClientsOfPrisma(factory: DriverFactory): void {
   if (prismas.has(factory)) return;
   prismas.add(factory);
@@ -70,7 +71,7 @@ function isDriverFactory(value: unknown): value is DriverFactory {
   return typeof (value as Partial<DriverFactory> | undefined)?.connect === 'function';
 }
 
-/** @param source a pool of node-postgres, a client of Knex on it, or what Sequelize connects with */
+/** @param source a pool of node-postgres, a client of Knex using it, or Sequelize's connection manager */
 export function showClientsOf(source: ClientSource): void {
   if (shown.has(source)) return;
   shown.add(source);
@@ -89,7 +90,7 @@ export function showClientsOf(source: ClientSource): void {
       } catch (error) {
         return callback(error);
       }
-      // It is called by whoever gives a client back, perhaps in the body of a transaction, or by the socket.
+      // Called by code that releases a client, possibly in the body of a transaction, or by the socket.
       const connected = AsyncResource.bind(callback);
       if (opening === undefined) return connect.call(source, connected);
       return connect.call(source, (error, client, release) => {
@@ -100,7 +101,7 @@ export function showClientsOf(source: ClientSource): void {
   }
 }
 
-/** Shows what it gets to the transaction that is being opened. */
+/** Shows the client to the transaction being opened. */
 function showing(
   get: (options?: unknown) => Promise<unknown>,
 ): (options?: unknown) => Promise<unknown> {

@@ -20,10 +20,10 @@ import { isRolledBack } from './sure-rollback.js';
 export type WatchableClient = PgClient & InterceptableClient;
 
 /**
- * Watches what is sent on the client of one transaction, if it is one of node-postgres: shows its scope the statements
- * that end it, and closes the connection if such a statement is not answered. The pool would hand it out again, and the
- * next transaction on it would commit both. For the same reason it rolls back itself where the COMMIT is refused: some
- * libraries give the connection back then without a ROLLBACK.
+ * Watches the statements on the node-postgres client of one transaction: shows its scope those that end it, and closes
+ * the connection if one of them is not answered. Otherwise the pool would reuse the connection, and the next
+ * transaction on it would commit both. For the same reason it rolls back a refused COMMIT itself, because some
+ * libraries then release the connection without a ROLLBACK.
  */
 export class ClientWatch {
   readonly client: PgClient;
@@ -32,20 +32,24 @@ export class ClientWatch {
   readonly #isInBody: () => boolean;
   #tx: object | undefined;
   /**
-   * watching  it is in the transaction, as far as can be seen
-   * undone    it was rolled back behind the body, perhaps by a hook: its COMMIT may come all the same
-   * left      the body has ended the transaction, and may begin another one; until then, it may have another user
-   * over      what ends a transaction on it, if anything does, ends that of another user
+   * watching  believed to be in the transaction
+   * undone    rolled back after the body, perhaps by a hook; its COMMIT may still follow
+   * left      the body has ended the transaction and may begin another; meanwhile, the client may have another user
+   * over      statements that end a transaction end that of another user
    */
   #state: 'watching' | 'undone' | 'left' | 'over' = 'watching';
 
   readonly #survivesDisconnect: boolean;
-  /** Why the body was refused its COMMIT, if a ROLLBACK was sent in its place: nothing may take effect on its own. */
+  /**
+   * Why a COMMIT of the body was refused, if a ROLLBACK was sent instead: no later statement may take effect
+   * separately.
+   */
   #refused: Error | undefined;
 
   /**
-   * @param isInBody whether the code that runs here and now belongs to the body of the transaction
-   * @param survivesDisconnect whether its driver does, so that the connection may be closed while the body runs
+   * @param isInBody whether the running code belongs to the body of the transaction
+   * @param survivesDisconnect whether the driver survives a closed connection, so that it may be closed while the body
+   * runs
    */
   constructor(
     client: WatchableClient,
@@ -58,23 +62,23 @@ export class ClientWatch {
     this.#interception = interceptQueries(client, (args, send) => this.#sent(args, send));
   }
 
-  /** Whether its transaction has ended, so that the next BEGIN on it is that of another one. */
+  /** Whether the transaction has ended, so that the next BEGIN on the client belongs to another one. */
   get isOver(): boolean {
     return this.#state === 'over' || this.#state === 'undone';
   }
 
-  /** The transaction is open, and its COMMIT is going to be seen. @param tx what stands for it */
+  /** Called when the transaction is open and its COMMIT will be seen. @param tx its object */
   opened(tx: object): void {
     this.#tx = tx;
     if (this.#state === 'watching') noteSeen(tx);
   }
 
-  /** Closes the connection: its COMMIT is not answered. */
+  /** Closes the connection, because its COMMIT is not answered. */
   async close(): Promise<void> {
     await closePgClient(this.client);
   }
 
-  /** The transaction is over, or was never opened. */
+  /** Called when the transaction is over, or was never opened. */
   stop(): void {
     this.#state = 'over';
     this.#interception.stop();
@@ -101,7 +105,7 @@ export class ClientWatch {
     if (this.#tx !== undefined) noteSeen(this.#tx);
   }
 
-  /** From now on, its COMMIT would not be seen. */
+  /** Called when its COMMIT would no longer be seen. */
   #leave(): void {
     this.#state = 'left';
     if (this.#tx !== undefined) noteUnseen(this.#tx);
@@ -113,13 +117,14 @@ export class ClientWatch {
   }
 
   /**
-   * Under a lock, the body takes effect on its own behind a ROLLBACK that its library does not know of. If it does, the
-   * connection may have been given back, and what is sent on it now may belong to no transaction on purpose.
+   * Refuses statements under a lock after a ROLLBACK unknown to the library, where they would take effect separately.
+   * If the library knows of it, the connection may have been released, and statements outside a transaction are
+   * legitimate.
    */
   #refusalBehindEnd(text: string | undefined): Error | undefined {
     const tx = this.#tx;
     if (tx === undefined || !this.#isInBody() || isKnownToHaveEnded(tx)) return undefined;
-    if (text !== undefined && endingIn(text, 'postgres') === 'rollback') return undefined; // once more
+    if (text !== undefined && endingIn(text, 'postgres') === 'rollback') return undefined; // a repeated rollback
     return refusalBy(() => this.#coordinator.assertTakes(tx));
   }
 
@@ -171,14 +176,14 @@ export class ClientWatch {
     return answer;
   }
 
-  /** Under a lock, other statements on the connection are answered before the last look. */
+  /** Under a lock, waits for other statements on the connection before the last check. */
   async #whenIdle(text: string): Promise<void> {
     const scope = this.#tx && this.#coordinator.openScope(this.#tx);
     if (scope?.isLocked !== true || !isBusy(this.client)) return;
     await whenIdle(this.client, this.#interception.sendPast, () => scope.waitsForTurn(text));
   }
 
-  /** Without a lock, what the database has refused is left to whoever has sent it. */
+  /** Whether the transaction runs under a lock; without one, refusals of the database are left to the sender. */
   get #isLocked(): boolean {
     const scope = this.#tx && this.#coordinator.openScope(this.#tx);
     return scope?.isLocked ?? holdsHere().length > 0;
@@ -189,8 +194,9 @@ export class ClientWatch {
   }
 
   /**
-   * The COMMIT is refused. While the body runs, its next statement would take effect on its own after a ROLLBACK: the
-   * connection is closed, or takes nothing until the body is done if its driver would lose its place in the pool.
+   * Ends the transaction of a refused COMMIT. After a ROLLBACK, the next statement of a running body would take effect
+   * separately, so the connection is closed, or, if its driver would not survive that, refuses statements until the
+   * body is done.
    */
   async #leaveNothingOpen(refused: Error): Promise<void> {
     const isBodyDone = this.#isBodyDone;
@@ -201,13 +207,13 @@ export class ClientWatch {
   }
 }
 
-/** After `COMMIT AND CHAIN`, or `COMMIT; BEGIN`, it is in the next one. */
+/** Whether the client is in the next transaction, after `COMMIT AND CHAIN` or `COMMIT; BEGIN`. */
 function isStillInside(client: PgClient): boolean {
   const status = client.getTransactionStatus?.();
   return status === 'T' || status === 'E';
 }
 
-/** What stands for a transaction in libraries that say whether it has ended. */
+/** Transaction objects of libraries that expose whether they have ended. */
 interface MaybeEnded {
   /** Knex. */
   readonly isCompleted?: () => boolean;
@@ -228,7 +234,9 @@ function refusalBy(assert: () => void): Error | undefined {
   }
 }
 
-/** What the server has answered to the statement that ends the transaction. A text of several has as many answers. */
+/**
+ * The server's answer to the statement that ends the transaction. A text with several statements has several answers.
+ */
 function commandIn(answer: unknown, text: string): unknown {
   const one: unknown = Array.isArray(answer) ? answer[placeOfCommit(text, 'postgres')] : answer;
   return (one as { command?: unknown } | undefined)?.command;
@@ -238,7 +246,7 @@ export function isWatchable(client: unknown): client is WatchableClient {
   return isClosable(client) && typeof (client as Partial<WatchableClient>).query === 'function';
 }
 
-/** Sends in such a way that the answer comes to us first. */
+/** Sends a statement so that its answer arrives here first. */
 function promised(args: unknown[], send: (args: unknown[]) => unknown): Promise<unknown> {
   const [statement, ...rest] = args;
   if (isOwnQuery(statement)) return promisedOwn(statement, () => send(args));
@@ -252,7 +260,7 @@ function promised(args: unknown[], send: (args: unknown[]) => unknown): Promise<
   });
 }
 
-/** The query itself is told nothing: that is left to whoever waits for the promise. */
+/** Does not notify the query itself, which is left to the consumer of the promise. */
 function promisedOwn(query: OwnQuery, send: () => unknown): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const { handleReadyForQuery, handleError } = query;

@@ -15,54 +15,57 @@ const BEGIN = /^\s*(BEGIN|START\s+TRANSACTION)\b[^;]*;?\s*$/i;
 const SETS_TRANSACTION = /^\s*SET\s+TRANSACTION\b[^;]*;?\s*$/i;
 const ROLLBACK = /^\s*ROLLBACK\s*;?\s*$/i;
 
-/** A transaction that is being opened: it is shown the clients that are connected meanwhile. */
+/** A transaction being opened, which is shown the clients that connect meanwhile. */
 export interface OpeningTransaction {
-  /** A client is about to be requested. @throws LockInTransactionError if the transaction must not be opened */
+  /** Called before a client is requested. @throws LockInTransactionError if the transaction must not be opened */
   connecting(): void;
   on(client: unknown): void;
-  /** The transaction is open on this client, whichever was connected first. */
+  /** Called when the transaction is open on this client, whichever connected first. */
   isOn(client: unknown): void;
 }
 
-/** What is done in an async context: a transaction is opened, its first statement is sent, or its body runs. */
+/** The activity of an async context: a transaction is opened, its first statement is sent, or its body runs. */
 interface Doing {
-  /** Undefined when it is over: what was begun in it may keep this context, and the next transaction, for ever. */
+  /**
+   * Undefined when the opening is over, because code started in it may keep this context, and the next transaction, for
+   * ever.
+   */
   opens?: OpeningTransaction | undefined;
   readonly speaksFor?: DelayedBegin;
   /** Weak for the same reason. */
   readonly isBodyOf?: WeakRef<OpeningTransaction>;
 }
 
-/** One for both: every storage that is in use makes every promise of the process slower. */
+/** One storage for all three, because every storage in use makes every promise slower. */
 const DOING = new AsyncLocalStorage<Doing>();
 
 /**
- * The BEGIN of a transaction on node-postgres that waits for the first statement, which is the claim, and is sent in
- * one message with it: this saves a round trip. The library that opens the transaction gets an answer at once. If
- * anything else is sent first, the BEGIN is sent before it.
+ * Delays the BEGIN of a node-postgres transaction until the first statement, the claim, and sends both in one message,
+ * which saves a round trip. The library that opens the transaction gets an answer at once. If any other statement comes
+ * first, the BEGIN is sent before it.
  *
- * Only a transaction that is opened under a lock, and that will claim or arm something, begins like this.
+ * Used only for a transaction under a lock that will claim or arm something.
  */
 export class DelayedBegin {
-  /** BEGIN, and a SET TRANSACTION after it, if there is one. */
+  /** BEGIN, and a SET TRANSACTION after it, if any. */
   readonly #held: string[] = [];
   #isWaiting = true;
   #isOver = false;
   #client: CarryingClient | undefined;
   #leave: () => void = () => {};
 
-  /** The client of the transaction; undefined if its first statement has not carried the BEGIN. */
+  /** The client of the transaction; undefined unless its first statement carried the BEGIN. */
   get client(): PgClient | undefined {
     return this.#client;
   }
 
-  /** The transaction is over: nothing is held back any more. */
+  /** Called when the transaction is over: nothing is held back any more. */
   over(): void {
     this.#isOver = true;
     this.#leave();
   }
 
-  /** The transaction is open: clients that are connected from now on are not its own. */
+  /** Called when the transaction is open: clients that connect from now on are not its own. */
   opened(): void {
     this.#isWaiting = false;
   }
@@ -73,8 +76,8 @@ export class DelayedBegin {
   }
 
   /**
-   * Delays what begins the transaction on this client, up to its first other statement. The client's `query` passes
-   * through these states:
+   * Delays the statements that begin the transaction on this client, until its first other statement. The client's
+   * `query` passes through these states:
    *
    * - delaying: BEGIN and SET TRANSACTION are held back, and answered as if they had succeeded.
    * - carried: the first statement is our claim. It takes the BEGIN with it, and `query` is restored.
@@ -96,7 +99,7 @@ export class DelayedBegin {
       begun = undefined;
       if (client.query === delaying) restore(client, own);
     };
-    /** The library, or a hook, may swallow the error, so that every statement gets it, up to the ROLLBACK. */
+    /** Every statement gets the error until the ROLLBACK, because the library or a hook may swallow it. */
     const notBegun = (error: Error): void => {
       if (this.#isOver) return goOn();
       hasFailed = true;
@@ -121,11 +124,14 @@ export class DelayedBegin {
     };
     client.query = delaying;
     this.#leave = () => {
-      if (begun === undefined || hasFailed) goOn(); // otherwise statements still wait for it
+      if (begun === undefined || hasFailed) goOn(); // otherwise, statements still wait for the BEGIN
     };
   }
 
-  /** A statement that is not ours, and neither ends the transaction nor belongs to another one. */
+  /**
+   * Whether the BEGIN must precede a statement that is not ours, and neither ends the transaction nor belongs to
+   * another one.
+   */
   #mustBeginFirst(args: readonly unknown[]): boolean {
     if (this.#held.length === 0 || this.#isOver) return false;
     if (isRollback(args)) return false;
@@ -143,14 +149,14 @@ export class DelayedBegin {
   #send(client: CarryingClient, args: unknown[], notBegun: (error: Error) => void): unknown {
     const held = this.#held;
     if (held.length === 0 || this.#isOver) return client.query(...args);
-    if (isRollback(args)) return answer(args); // nothing has begun
+    if (isRollback(args)) return answer(args); // there is no transaction yet
     this.#client = client;
     return carry(client, held, args, notBegun);
   }
 }
 
 /**
- * Sends a statement once its transaction has begun, and not at all if that failed: it would take effect on its own.
+ * Sends a statement when its transaction has begun, or never if that failed: it would take effect separately.
  * Statements keep their order.
  */
 export function after(
@@ -165,12 +171,12 @@ export function after(
     return statement;
   }
   if (callback === undefined) return begun.then(send);
-  const sent = (): void => void send(); // mysql2 gives something that cannot be awaited
+  const sent = (): void => void send(); // mysql2 returns an object that cannot be awaited
   begun.then(sent, (error: Error) => callback(error));
   return undefined;
 }
 
-/** Shows a transaction the clients that are connected while it is opened. */
+/** Shows a transaction the clients that connect while it is opened. */
 export async function opening<R>(
   transaction: OpeningTransaction,
   open: () => Promise<R>,
@@ -183,12 +189,12 @@ export async function opening<R>(
   }
 }
 
-/** The transaction that is being opened in this async context. */
+/** The transaction being opened in this async context. */
 export function openedHere(): OpeningTransaction | undefined {
   return DOING.getStore()?.opens;
 }
 
-/** Runs the body of a transaction: what begins in there is not the transaction itself. */
+/** Runs the body of a transaction: transactions that begin inside are separate ones. */
 export function inBodyOf<R>(transaction: OpeningTransaction, body: () => Promise<R>): Promise<R> {
   return DOING.run({ isBodyOf: new WeakRef(transaction) }, body);
 }

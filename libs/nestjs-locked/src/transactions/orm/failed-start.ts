@@ -4,7 +4,7 @@ import { watchCommit } from './commit-watch.js';
 import { depthOf, isConnectedRunner } from './known-depth.js';
 import { rollBackAndRelease, rollBackForSure, type RollsBack } from './sure-rollback.js';
 
-/** The part of TypeORM's query runner that begins transactions, and rolls back one that has not begun well. */
+/** The part of TypeORM's query runner that begins transactions, and rolls back failed starts. */
 interface Begins extends RollsBack {
   startTransaction: (...options: never[]) => Promise<void>;
   rollbackTransaction: () => Promise<void>;
@@ -14,10 +14,10 @@ interface Begins extends RollsBack {
 }
 
 /**
- * Makes sure that a transaction under a lock is over after a hook has failed at its start, in which it is open already.
- * If the hook has left a savepoint open, TypeORM would roll back that one, and give back the connection in the
- * transaction, which the next one on it would commit. So it would if the hook itself gives the connection back; if it
- * does so before the BEGIN, which TypeORM sends all the same, the connection goes back behind the BEGIN.
+ * Makes sure that a transaction under a lock is over after a hook at its start has failed, when it is already open. If
+ * the hook left a savepoint open, TypeORM would roll back only that and release the connection inside the transaction,
+ * which the next one on it would commit. The same happens if the hook itself releases the connection; if it does so
+ * before the BEGIN, which TypeORM sends anyway, the connection is released after the BEGIN.
  *
  * @returns the same query runner
  */
@@ -45,7 +45,7 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
       if (isReleasedEarly) throw releasedEarly();
     } catch (error) {
       hasFailed = isLocked && !isNested && depthOf(runner) > 0;
-      if (hasFailed) watchCommit(runner.manager); // so that its ROLLBACK is seen
+      if (hasFailed) watchCommit(runner.manager); // to see its ROLLBACK
       throw error;
     } finally {
       if (!isNested) isStarting = false;
@@ -55,10 +55,10 @@ export function rollingBackFailedStarts<R extends Begins>(runner: R): R {
   runner.release = () => {
     if (!isStarting || runner.isReleased === true) return release();
     if (depthOf(runner) > 0) return rollBackAndRelease(runner, query, release);
-    // TypeORM counts it only behind the hooks of the statement that begins it: that may be in flight, or done.
+    // TypeORM counts the transaction only after the hooks of its BEGIN, which may be in flight or done.
     isReleasedEarly = runner.isTransactionActive && isConnectedRunner(runner);
     if (!isReleasedEarly) return release();
-    released.isReleased = true; // TypeORM refuses what others send meanwhile
+    released.isReleased = true; // TypeORM refuses other statements meanwhile
     return Promise.resolve();
   };
   runner.rollbackTransaction = async () => {

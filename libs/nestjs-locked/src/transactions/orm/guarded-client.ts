@@ -9,20 +9,20 @@ import {
   textOfQuery,
 } from './statement-text.js';
 
-/** Asked before a statement is sent. @param sql its text, where it can be seen @throws if it may not be sent */
+/** Called before a statement is sent. @param sql its text, if visible @throws if it may not be sent */
 export type Ask = (sql?: string) => void;
 
-/** The methods of a client that have nothing to do with the transaction. */
+/** Methods of a client that send no statements. */
 const NO_STATEMENTS: readonly unknown[] = [
   ...['release', 'end', 'destroy', 'on', 'once', 'off', 'addListener', 'removeListener', 'emit'],
   ...['listenerCount', 'listeners', 'removeAllListeners', 'setMaxListeners', 'getMaxListeners'],
   ...['setTypeParser', 'getTypeParser', 'notify'],
 ];
 
-/** Makes a part of a statement out of a value. */
+/** Methods that format a value as part of a statement. */
 const HELPER = /^(?:escape|quote|format|literal|ident|json|array|type|param)/i;
 
-/** Takes a statement first: node-postgres, mysql2, then pg-promise, and what others call it. */
+/** Methods whose first argument is a statement: of node-postgres, mysql2, pg-promise, then common names elsewhere. */
 const SENDS: readonly unknown[] = [
   ...['query', 'execute', 'prepare'],
   ...['none', 'one', 'oneOrNone', 'many', 'manyOrNone', 'any', 'result', 'multi', 'multiResult'],
@@ -31,8 +31,8 @@ const SENDS: readonly unknown[] = [
 ];
 
 /**
- * What methods do to the transaction that are given no statement. With mysql2, beginning one commits the one that is
- * open, and the server rolls it back when the user is changed or the session is reset.
+ * The effect on the transaction of methods without a statement. With mysql2, beginning a transaction commits the open
+ * one, and the server rolls back when the user changes or the session is reset.
  */
 const ENDS: ReadonlyMap<unknown, string> = new Map([
   ['commit', 'COMMIT'],
@@ -42,26 +42,26 @@ const ENDS: ReadonlyMap<unknown, string> = new Map([
   ['reset', 'ROLLBACK'],
 ]);
 
-/** Runs a function with a client for a part of the transaction. */
+/** Methods that run a function with a client for a part of the transaction. */
 const OPENS: readonly unknown[] = [
   ...['savepoint', 'begin', 'transaction', 'task', 'taskIf', 'tx', 'txIf'],
 ];
 
-/** Takes the name of what is to be called in the database. */
+/** Methods that take the name of a database routine. */
 const CALLS: readonly unknown[] = ['func', 'proc'];
 
 type Callable = (...args: unknown[]) => unknown;
 
 const PREPARES = "PREPARE TRANSACTION ''";
-/** Those of transactions of postgres.js that are not going to send a COMMIT. */
+/** Guards of postgres.js transactions that will not send a COMMIT. */
 const prepared = new WeakSet<Ask>();
 
-/** What stands for the clients of a transaction: a client that is handed out twice is the same one. */
+/** The proxies of a transaction's clients: the same client always gets the same proxy. */
 const guarded = new WeakMap<Ask, WeakMap<object, object>>();
 
 /**
- * A client of a transaction that asks before each of its statements, as does each client that it hands out. What is not
- * sent is not read: the values that helpers take may begin with any word.
+ * Guards a client of a transaction: it asks before each statement, as does each client that it returns. Arguments that
+ * are not sent are not parsed, because values for helpers may begin with any word.
  */
 export function guardedClient(client: object, ask: Ask): object {
   const known = guarded.get(ask) ?? new WeakMap<object, object>();
@@ -74,7 +74,7 @@ export function guardedClient(client: object, ask: Ask): object {
 }
 
 function guard(client: object, ask: Ask): object {
-  /** postgres.js: its queries are sent when they are waited for. */
+  /** postgres.js, whose queries are sent when awaited. */
   const isLazy = typeof client === 'function' && 'typed' in client;
   return new Proxy(client, {
     apply: (target, self, args) => {
@@ -97,7 +97,7 @@ function guard(client: object, ask: Ask): object {
       if (OPENS.includes(name)) return (...args: unknown[]) => opened(call, args, ask);
       if (isLazy && name === 'prepare') {
         return (...args: unknown[]) => {
-          ask(PREPARES); // which it sends in the place of the COMMIT
+          ask(PREPARES); // sent instead of the COMMIT
           prepared.add(ask); // a lock may be requested later
           return call(args);
         };
@@ -112,7 +112,7 @@ function guard(client: object, ask: Ask): object {
         if (refused !== undefined) {
           const answers = (SENDS.includes(name) || ENDS.has(name)) && !hasCallbacks(target);
           if (!answers || callbackIn(args) || isOwnQuery(args[0])) throw refused;
-          return Promise.reject(refused); // where an answer is awaited
+          return Promise.reject(refused); // because an answer is awaited
         }
         return name === 'prepare' ? preparedBy(call, args, ask) : call(args);
       };
@@ -136,7 +136,7 @@ function textIn(name: string | symbol, [first]: readonly unknown[]): string | un
   return CALLS.includes(name) ? undefined : endingTextOf(first);
 }
 
-/** A query that is sent when it is waited for asks then, and not at all if it is made a part of another one. */
+/** Makes a lazy query ask when it is sent, and never if it becomes a part of another query. */
 function askingWhenSent(query: unknown, ask: Ask): unknown {
   if (!isLazyQuery(query)) return query; // a part of a statement
   const { handler } = query;
@@ -150,7 +150,7 @@ function sendOrRefuse(query: LazyQuery, send: LazyQuery['handler'], ask: Ask): v
     send(query);
     return;
   }
-  query.catch(() => {}); // whoever waits for it is told; the driver does the same with its errors
+  query.catch(() => {}); // its consumer gets the error; the driver does the same
   query.reject(refused);
 }
 
@@ -160,9 +160,9 @@ interface SendsText {
 }
 
 /**
- * The text of a file is known only when it has been read, and the driver sends it at once. So it is read here.
+ * Reads the file of a query here, because its text is known only after reading, when the driver sends it at once.
  *
- * @param send sends a query whose text is known
+ * @param send sends a query with a known text
  */
 function askingWhenRead(
   query: unknown,
@@ -181,8 +181,8 @@ function askingWhenRead(
 }
 
 /**
- * A part of the transaction, on a client of its own that asks as well. Its driver is not told how it has ended if the
- * transaction takes no statements any more: it would answer with a RELEASE or a ROLLBACK TO of its own.
+ * Runs a part of the transaction on a separate, guarded client. If the transaction no longer takes statements, the
+ * driver is not told how the part ended, because it would send its own RELEASE or ROLLBACK TO.
  */
 async function opened(
   call: (args: unknown[]) => unknown,
@@ -211,7 +211,7 @@ async function opened(
           throw error;
         }
       };
-      Object.defineProperty(run, 'name', { value: body.name }); // pg-promise reports it
+      Object.defineProperty(run, 'name', { value: body.name }); // pg-promise reports the name
       return run;
     };
     const ended = call(given.map((one) => (isFunction(one) ? within(one) : one)));
@@ -223,19 +223,19 @@ function isFunction(value: unknown): value is Callable {
   return typeof value === 'function';
 }
 
-/** A client of mysql2 that takes callbacks. `promise()` gives one that does not, which has this one as `connection`. */
+/** A callback-based client of mysql2. `promise()` returns a promise-based one with this as `connection`. */
 function hasCallbacks(value: unknown): value is object {
   return isClient(value) && typeof (value as { readonly promise?: unknown }).promise === 'function';
 }
 
-/** What has `query`, as with node-postgres, mysql2 and pg-promise, or `unsafe`, as with postgres.js. */
+/** Whether it has `query`, as in node-postgres, mysql2 and pg-promise, or `unsafe`, as in postgres.js. */
 export function isClient(value: unknown): value is object {
   if (typeof value !== 'function' && (typeof value !== 'object' || value === null)) return false;
   const { query, unsafe } = value as { readonly query?: unknown; readonly unsafe?: unknown };
   return typeof query === 'function' || typeof unsafe === 'function';
 }
 
-/** A statement of mysql2 that is executed later. Its text has been read. */
+/** Guards a prepared statement of mysql2, whose text was already checked. */
 function preparedBy(call: (args: unknown[]) => unknown, args: unknown[], ask: Ask): unknown {
   const given = args.map((one) =>
     isFunction(one)

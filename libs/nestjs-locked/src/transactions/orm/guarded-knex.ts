@@ -9,7 +9,7 @@ import { isRolledBack } from './sure-rollback.js';
 
 type Send = (connection: unknown, statement: unknown, ...rest: unknown[]) => Promise<unknown>;
 
-/** What a transaction of Knex sends its statements through; a nested one has one of its own. */
+/** The client of a Knex transaction; a nested transaction has its own. */
 interface KnexClient {
   query: Send;
   stream: Send;
@@ -18,13 +18,13 @@ interface KnexClient {
 
 interface KnexTransaction {
   readonly client: KnexClient;
-  /** From the moment its COMMIT or ROLLBACK is sent, Knex refuses what comes later. */
+  /** Knex refuses statements after its COMMIT or ROLLBACK was sent. */
   readonly isCompleted: () => boolean;
-  /** The transaction that it is a savepoint in. */
+  /** The outer transaction of a savepoint. */
   readonly parentTransaction?: object;
 }
 
-/** On PostgreSQL, the client of node-postgres is watched. */
+/** Only on MySQL; on PostgreSQL, the client of node-postgres is watched. */
 export function isKnexOnMySql(tx: object): tx is KnexTransaction {
   const { client, isCompleted } = tx as {
     readonly client?: { readonly dialect?: unknown; readonly transacting?: unknown };
@@ -35,8 +35,8 @@ export function isKnexOnMySql(tx: object): tx is KnexTransaction {
 }
 
 /**
- * Lets a transaction of Knex, and those that are nested in it, ask before each of their statements, and shows its scope
- * the COMMIT: `commit()` of Knex resolves also if that has failed.
+ * Makes a Knex transaction and its nested ones ask before each statement, and shows the COMMIT to its scope, because
+ * `commit()` of Knex resolves even if the COMMIT failed.
  */
 export function guardKnex(tx: KnexTransaction, ask: Ask): void {
   if (tx.parentTransaction === undefined) noteSeen(tx);
@@ -56,11 +56,11 @@ function guardClient(client: KnexClient, root: KnexTransaction, ask: Ask): void 
         noteAnswer = asked(root, ask, textOf(statement));
       } catch (refused) {
         await leaveNothingOpen(client, root, connection);
-        if (send === stream) (rest[0] as Writable).destroy(refused as Error); // what reads it
+        if (send === stream) (rest[0] as Writable).destroy(refused as Error); // its reader
         throw refused;
       }
       const answer = send.call(client, connection, statement, ...rest);
-      if (noteAnswer) answer.then(() => noteAnswer(undefined), noteAnswer); // before Knex gets it
+      if (noteAnswer) answer.then(() => noteAnswer(undefined), noteAnswer); // before Knex
       return answer;
     };
   client.query = asking(query);
@@ -75,8 +75,8 @@ function guardClient(client: KnexClient, root: KnexTransaction, ask: Ask): void 
 }
 
 /**
- * @returns what is to be told of the answer, if it is the COMMIT
- * @throws if the statement must not be sent; the scope knows then whether it was the COMMIT
+ * @returns the callback for the answer, if it is the COMMIT
+ * @throws if the statement must not be sent; the scope then knows whether it was the COMMIT
  */
 function asked(root: KnexTransaction, ask: Ask, sql: string | undefined): NoteAnswer | undefined {
   const coordinator = ambientCoordinator();
@@ -90,17 +90,17 @@ function asked(root: KnexTransaction, ask: Ask, sql: string | undefined): NoteAn
 }
 
 /**
- * If it was the COMMIT or the ROLLBACK of Knex itself that was refused, Knex sends no other: it would give the
- * connection back with the transaction open, and the next transaction on it would commit both.
+ * Ends the transaction after Knex's own COMMIT or ROLLBACK was refused: Knex sends no other, and would release the
+ * connection with the transaction open, which the next transaction on it would commit too.
  */
 async function leaveNothingOpen(
   client: KnexClient,
   root: KnexTransaction,
   connection: unknown,
 ): Promise<void> {
-  await Promise.resolve(); // it is completed when Knex has called `query`
+  await Promise.resolve(); // completed after Knex has called `query`
   if (!root.isCompleted()) return;
-  const { query } = Object.getPrototypeOf(client) as KnexClient; // that of a transaction refuses it now
+  const { query } = Object.getPrototypeOf(client) as KnexClient; // the transaction's own would refuse it now
   if (await isRolledBack(query.call(client, connection, 'ROLLBACK'))) return;
   (connection as { destroy?: () => void }).destroy?.();
 }

@@ -20,20 +20,20 @@ export interface GuardableRunner extends RollsBack {
   commitTransaction?: () => Promise<void>;
   rollbackTransaction: () => Promise<void>;
   release?: () => Promise<void>;
-  /** Stands for its transaction. */
+  /** The object of its transaction. */
   readonly manager?: object;
 }
 
 const GUARDED = Symbol.for('nestjs-locked/GuardedRunner');
 interface Ending {
-  /** Undefined when it is over: what a subscriber has started, and nobody has awaited, is no part of it any more. */
+  /** Undefined when the ending is over, to which unawaited work of a subscriber no longer belongs. */
   runner: object | undefined;
 }
 
-/** The transaction that is ended here: this has to get through, with the statements of its subscribers. */
+/** The transaction being ended here, whose statements and those of its subscribers must pass. */
 const ENDING = new AsyncLocalStorage<Ending>();
 
-/** Sends what ends the transaction of a query runner, or rolls it back. */
+/** Runs the ending of a query runner's transaction. */
 export async function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
   const ending: Ending = { runner };
   try {
@@ -43,7 +43,7 @@ export async function endingOn<R>(runner: object, end: () => Promise<R>): Promis
   }
 }
 
-/** Whether the code that runs here and now ends the transaction of the query runner. */
+/** Whether the running code is ending the transaction of the query runner. */
 export function isEndingHere(runner: object): boolean {
   return ENDING.getStore()?.runner === runner;
 }
@@ -99,17 +99,17 @@ export function guardStatements(
 }
 
 /**
- * The transaction and its nested transactions (savepoints) are ended by the same two methods, and TypeORM ends the
- * innermost one, whoever asks. Here the transaction itself is ended only by the code that has opened it, and wholly;
- * its nested transactions end before it, or with it.
+ * Guards the two methods that end both the transaction and its nested transactions (savepoints); TypeORM always ends
+ * the innermost one. Here, only the code that opened the transaction ends it, completely; nested transactions end
+ * before or with it.
  */
 function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']): void {
   const coordinator = ambientCoordinator();
   const { startTransaction, commitTransaction, rollbackTransaction, release } = runner;
   const { manager = runner } = runner;
   /**
-   * Those that end now. What calls in the meantime from outside of the body is a subscriber with a nested transaction
-   * of its own, or, after the end, with the next one.
+   * The scopes that are ending. Calls from outside the body meanwhile come from a subscriber, for its own nested
+   * transaction or, after the end, for the next one.
    */
   const ending = new Set<TransactionScope>();
   let rollingBack: { readonly scope: TransactionScope; readonly done: Promise<void> } | undefined;
@@ -131,11 +131,11 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
         (sql) => query.call(runner, sql),
       ),
     );
-  /** For a nested transaction that ends too late: TypeORM refuses it as soon as its transaction has ended. */
+  /** Waits with a nested transaction that ends too late, which TypeORM refuses when its transaction has ended. */
   const rolledBack = async (): Promise<void> => {
-    // A hook after the end, with the next one, would wait for itself.
+    // A hook after the end, for the next transaction, would wait for itself.
     if (rollingBack === undefined || !coordinator.isInBodyOf(rollingBack.scope)) return;
-    await rollingBack.done.catch(() => {}); // told to whoever rolls back
+    await rollingBack.done.catch(() => {}); // reported to the caller that rolls back
   };
 
   if (typeof startTransaction === 'function') {
@@ -156,7 +156,8 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
       await end(scope, async () => {
         scope.assertNoneNested(knownDepth({ queryRunner: runner }) > 0);
         await commitTransaction.call(runner);
-        // Opened since then: TypeORM has ended that one. After the COMMIT, it is the next one, of a hook.
+        // If a nested one was opened meanwhile, TypeORM has ended that. After the COMMIT, an open one is the next
+        // transaction, of a hook.
         const isCommitted = scope.commit.progress === 'answered';
         scope.assertNoneNested(runner.isTransactionActive && !isCommitted);
         noteCommitted(runner, scope);
@@ -172,7 +173,7 @@ function guardEndings(runner: GuardableRunner, query: GuardableRunner['query']):
     await rollingBack.done;
   };
   if (typeof release === 'function') {
-    // By the body or a hook: the pool would hand out a connection that is still in the transaction.
+    // Released by the body or a hook, the connection would return to the pool inside the transaction.
     runner.release = oneAtATime(async () => {
       const releaseIt = (): Promise<void> => release.call(runner);
       const isActive = runner.isTransactionActive || isForgottenBy(runner);

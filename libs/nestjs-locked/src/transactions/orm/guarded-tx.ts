@@ -4,18 +4,18 @@ import { type Ask, guardedClient, isClient } from './guarded-client.js';
 import { guardKnex, isKnexOnMySql } from './guarded-knex.js';
 import { guardRunner, isGuardableRunner } from './guarded-runner.js';
 
-/** What is asked before a transaction sends a statement. */
+/** The checks before a transaction sends a statement. */
 export interface StatementGuard {
-  /** @param sql the text of the statement, where it can be seen @throws if it may not be sent */
+  /** @param sql the text of the statement, if visible @throws if it may not be sent */
   readonly assertTakes: (sql?: string) => void;
-  /** Whether its own ROLLBACK can neither meet another transaction, nor take the place of its COMMIT. */
+  /** Whether its own ROLLBACK can neither hit another transaction nor replace its COMMIT. */
   readonly mayRollBack: () => boolean;
 }
 
-/** Of the whole transaction: who has begun it has to be able to end it, also after a failure. */
+/** A rollback of the whole transaction, which its owner must be able to send even after a failure. */
 const ROLLBACK = /^\s*ROLLBACK\b(?!\s+TO\b)(?!\s+(?:WORK|TRANSACTION)\s+TO\b)[^;]*;?\s*$/i;
 
-/** What the transactions of the known ORMs send their statements through. */
+/** The objects through which transactions of known ORMs send statements. */
 interface MaybeKnown {
   /** TypeORM. */
   readonly queryRunner?: unknown;
@@ -27,13 +27,12 @@ interface MaybeKnown {
 }
 
 /**
- * Lets a transaction ask before each of its statements, if its ORM can be recognised by its shape: code may continue
- * working with a transaction that has been rolled back, whose connection may be somebody else's by then. Knex, Prisma
- * and Sequelize refuse such statements on their own, and MikroORM does outside of nested transactions. Knex on MySQL
- * asks all the same, because its client is not watched.
+ * Makes a transaction ask before each statement, if its ORM is recognized: code may keep using a transaction after its
+ * rollback, when its connection may have another user. Knex, Prisma and Sequelize refuse such statements themselves,
+ * and so does MikroORM outside nested transactions. Knex on MySQL asks all the same, because its client is not watched.
  *
- * @param connection what the transaction was opened on; undefined if that is not known
- * @returns what is to be handed out in place of `tx`
+ * @param connection the object on which the transaction was opened; undefined if unknown
+ * @returns the object to hand out instead of `tx`
  */
 export function guardedTx(tx: object, connection: unknown, guard: StatementGuard): object {
   const { assertTakes } = guard;
@@ -61,7 +60,7 @@ export function guardedTx(tx: object, connection: unknown, guard: StatementGuard
   return isClient(tx) ? guardedClient(tx, askingFor(guard)) : tx;
 }
 
-/** Whether the code that runs here may still roll the transaction back: its body may not once it is done. */
+/** Whether the running code may still roll the transaction back: code of the body may not after the body is done. */
 export function mayRollBack(tx: object): boolean {
   const coordinator = ambientCoordinator();
   const scope = coordinator.openScope(tx);
@@ -70,7 +69,7 @@ export function mayRollBack(tx: object): boolean {
 }
 
 /**
- * A client from a pool, or a transaction of postgres.js. A database on a single connection has no session of its own
+ * Whether it is a pooled client or a postgres.js transaction. A database on a single connection has no separate session
  * for a transaction.
  */
 function isForOneUse(client: object): boolean {
@@ -88,7 +87,7 @@ function askingPlugin(assertTakes: Ask): object {
   };
 }
 
-/** A query that was compiled before is executed without the plugins. */
+/** Guards compiled queries too, which are executed without the plugins. */
 function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: Ask): object {
   const executeQuery = tx.executeQuery as (...args: unknown[]) => Promise<unknown>;
   tx.executeQuery = async (...args: unknown[]) => {
@@ -99,23 +98,23 @@ function guardedKysely(tx: { executeQuery?: unknown }, assertTakes: Ask): object
 }
 
 /**
- * Lets one ROLLBACK of the transaction through, in whatever state it is, and none that comes after its end: its
- * connection may be in somebody else's transaction by then. A ROLLBACK to a savepoint is a statement like any other. A
- * late one is refused, and not answered as if it had been done, because what it should undo may have been committed.
+ * Lets one ROLLBACK of the transaction pass in any state, but none after its end, when its connection may be in another
+ * transaction. A ROLLBACK TO a savepoint is an ordinary statement. A late one is refused instead of being answered as
+ * successful, because the work to undo may have been committed.
  */
 function askingFor({ assertTakes, mayRollBack }: StatementGuard): Ask {
   let isRolledBack = false;
   return (sql) => {
     if (sql === undefined || isRolledBack || !ROLLBACK.test(sql) || !mayRollBack()) {
       assertTakes(sql);
-      isRolledBack = false; // without a lock, a body may have begun another one
+      isRolledBack = false; // without a lock, the body may have begun another one
       return;
     }
     isRolledBack = true;
     try {
-      assertTakes(sql); // the body must not continue after a rollback of its own
+      assertTakes(sql); // the body must not continue after its own rollback
     } catch {
-      // it has failed, and has to end
+      // it has failed and must end
     }
   };
 }

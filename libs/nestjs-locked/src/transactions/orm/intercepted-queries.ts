@@ -1,21 +1,21 @@
 import type { Query } from './carried-statements.js';
 
-/** What is called in the place of a client's `query`. @param send passes the statement on */
+/** Replaces a client's `query`. @param send forwards the statement */
 export type Interceptor = (args: unknown[], send: (args: unknown[]) => unknown) => unknown;
 
-/** A client, as far as its statements can be intercepted. */
+/** The part of a client whose statements can be intercepted. */
 export interface InterceptableClient {
   query: Query;
 }
 
 export interface Interception {
-  /** Sends past every interceptor. */
+  /** Sends a statement that no interceptor sees. */
   readonly sendPast: (args: unknown[]) => unknown;
-  /** The client is left as if it had never been intercepted, in whatever order several of them stop. */
+  /** Restores the client as if never intercepted, in whatever order several interceptions stop. */
   readonly stop: () => void;
 }
 
-/** The interceptors of one client, which several transactions may have: one after the other, or one that left it. */
+/** The interceptors of one client, one for each transaction that uses or has used it. */
 interface Chain {
   readonly query: Query;
   readonly own: PropertyDescriptor | undefined;
@@ -25,7 +25,7 @@ interface Chain {
 
 const chains = new WeakMap<InterceptableClient, Chain>();
 
-/** Shows every statement of a client to the interceptor first; those that came before it see the statement before. */
+/** Passes every statement of a client to the interceptor, after earlier interceptors. */
 export function interceptQueries(
   client: InterceptableClient,
   interceptor: Interceptor,
@@ -44,7 +44,7 @@ export function interceptQueries(
 function installedOn(client: InterceptableClient): Chain {
   const { query } = client;
   const intercepting: Query = (...args) => pass(chain.interceptors, args);
-  /** @param left those that have not seen the statement */
+  /** @param left the interceptors that have not seen the statement yet */
   const pass = (left: readonly Interceptor[], args: unknown[]): unknown => {
     const [next, ...others] = left;
     if (next === undefined) return query.apply(client, args);
@@ -58,7 +58,7 @@ function installedOn(client: InterceptableClient): Chain {
   return chain;
 }
 
-/** Where somebody else has replaced `query` since, it passes everything on, and is used again. */
+/** If other code has replaced `query` since, the interception forwards everything, and is reused. */
 function remove(client: InterceptableClient, { intercepting, own }: Chain): void {
   if (client.query !== intercepting) return;
   if (own === undefined) Reflect.deleteProperty(client, 'query');

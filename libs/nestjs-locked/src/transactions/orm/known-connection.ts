@@ -1,10 +1,10 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 
-/** What the objects with which ORMs open transactions tell about them. */
+/** Properties of the objects with which ORMs open transactions. */
 interface MaybeKnown {
   /** TypeORM's data source. */
   readonly options?: { readonly isolationLevel?: unknown };
-  /** Prisma; its default is applied where nothing was given. */
+  /** Prisma; its default applies if nothing was given. */
   readonly $transaction?: unknown;
   readonly _engineConfig?: {
     readonly transactionOptions?: { readonly timeout?: unknown; readonly isolationLevel?: unknown };
@@ -15,13 +15,13 @@ interface MaybeKnown {
 
 const PRISMA_TIMEOUT_MS = 5_000;
 
-/** Options of transactions that are opened without any. */
+/** The default options of transactions. */
 export interface TransactionDefaults {
   readonly isolation?: string;
   readonly timeoutMs?: number;
 }
 
-/** @param connection what transactions are opened with: TypeORM's data source, Prisma's client */
+/** @param connection the object with which transactions are opened: TypeORM's data source, Prisma's client */
 export function transactionDefaults(connection: object): TransactionDefaults {
   const { options, $transaction, _engineConfig } = connection as MaybeKnown;
   const prisma = _engineConfig?.transactionOptions;
@@ -36,7 +36,7 @@ export function transactionDefaults(connection: object): TransactionDefaults {
 }
 
 /**
- * Synchronous drivers commit when the function returns, not when its promise settles.
+ * Refuses synchronous drivers, which commit when the function returns, not when its promise settles.
  *
  * @throws LockConfigError if transactions are opened by a synchronous driver
  */

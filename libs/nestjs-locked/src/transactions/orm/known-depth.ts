@@ -2,10 +2,10 @@ interface MaybeEntityManager {
   readonly queryRunner?: { readonly transactionDepth?: unknown };
 }
 
-/** How many savepoints are being opened, by query runner: TypeORM counts them only when they are open. */
+/** The number of savepoints being opened, by query runner; TypeORM counts them only when they are open. */
 const opening = new WeakMap<object, number>();
 
-/** @param by one more, or one less */
+/** @param by the change of the number */
 export function noteOpening(runner: object, by: 1 | -1): void {
   opening.set(runner, (opening.get(runner) ?? 0) + by);
 }
@@ -15,7 +15,7 @@ interface Starts {
   startTransaction: (...options: never[]) => Promise<void>;
 }
 
-/** Tells of each transaction that begins on the query runner, but the first one and those that are nested. */
+/** Reports each transaction that begins on the query runner, except the first and nested ones. */
 export function watchLaterStarts(queryRunner: Starts, began: () => void): void {
   const { startTransaction } = queryRunner;
   let isFirst = true;
@@ -27,9 +27,7 @@ export function watchLaterStarts(queryRunner: Starts, began: () => void): void {
   };
 }
 
-/**
- * @param tx what stands for a transaction @returns how deep in savepoints its ORM says that it is; 0 if it does not say
- */
+/** @param tx the transaction object @returns the savepoint depth according to its ORM; 0 if unknown */
 export function knownDepth(tx: object): number {
   const { queryRunner } = tx as MaybeEntityManager;
   const depth = queryRunner?.transactionDepth;
@@ -42,37 +40,37 @@ interface QueryRunner {
   readonly isTransactionActive: boolean;
 }
 
-/** How many transactions are open on it, nested ones included. */
+/** The number of open transactions, including nested ones. */
 export function depthOf(runner: QueryRunner): number {
   return (runner as { readonly transactionDepth?: number }).transactionDepth ?? 0;
 }
 
-/** Whether TypeORM would end a savepoint on it. */
+/** Whether TypeORM would end a savepoint. */
 export function isInSavepoint(runner: QueryRunner): boolean {
   return depthOf(runner) > 1;
 }
 
-/** Whether TypeORM would end the transaction itself on it. */
+/** Whether TypeORM would end the transaction itself. */
 export function isOutermostOn(runner: QueryRunner): boolean {
   return runner.isTransactionActive && depthOf(runner) === 1;
 }
 
-/** Whether TypeORM knows that none is open on it: hooks after the end run then. */
+/** Whether TypeORM knows that no transaction is open, as in hooks after the end. */
 export function hasEndedOn(runner: QueryRunner): boolean {
   return (runner as { readonly transactionDepth?: number }).transactionDepth === 0;
 }
 
-/** Whether a transaction is open on it: where one could not be started, TypeORM says all the same that it is active. */
+/** Whether a transaction is open; after a failed start, TypeORM still reports an active one. */
 export function isOpenOn(runner: QueryRunner): boolean {
   return runner.isTransactionActive && !hasEndedOn(runner);
 }
 
-/** Whether TypeORM has ended what has just begun on it. Of some drivers, it does not say how deep they are. */
+/** Whether TypeORM has already ended the new transaction. For some drivers, it does not expose the depth. */
 export function isGoneFrom(runner: QueryRunner): boolean {
   return !runner.isTransactionActive && hasEndedOn(runner);
 }
 
-/** Whether it has a connection of its pool: `connect()` was called, or a statement was sent. */
+/** Whether the runner has a pooled connection: `connect()` was called, or a statement was sent. */
 export function isConnectedRunner(runner: object | undefined): boolean {
   return (
     (runner as { readonly databaseConnection?: unknown } | undefined)?.databaseConnection !==

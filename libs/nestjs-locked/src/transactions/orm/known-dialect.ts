@@ -1,7 +1,7 @@
 import type { SqlDialect } from '../sql/database-session.js';
 import { dialectOf } from '../sql/session-of.js';
 
-/** What transactions of the known ORMs carry about their database; each has its own way. */
+/** The properties by which transactions of known ORMs show their database. */
 interface MaybeKnown {
   /** TypeORM: an EntityManager. */
   readonly connection?: { readonly options?: { readonly type?: unknown } };
@@ -15,13 +15,13 @@ interface MaybeKnown {
   };
   /** Prisma: `postgresql`, `mysql`. */
   readonly _activeProvider?: unknown;
-  /** pg-promise, which has PostgreSQL alone. */
+  /** pg-promise, which supports only PostgreSQL. */
   readonly oneOrNone?: unknown;
 }
 
 const DRIZZLE_KIND = Symbol.for('drizzle:entityKind');
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if it does not tell its database */
+/** @param tx the ORM's transaction object @returns undefined if it does not show its database */
 export function knownDialect(tx: object): SqlDialect | undefined {
   const { connection, client, dialect, getExecutor, _activeProvider, oneOrNone } = tx as MaybeKnown;
   const kysely =

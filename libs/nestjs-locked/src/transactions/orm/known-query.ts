@@ -1,6 +1,6 @@
 import type { TransactionQuery } from '../sql/database-session.js';
 
-/** The ways in which transactions of the known ORMs run a plain statement. */
+/** The methods with which transactions of known ORMs run a plain statement. */
 interface MaybeKnown {
   /** Prisma. */
   readonly $queryRawUnsafe?: (sql: string, ...params: unknown[]) => Promise<unknown>;
@@ -14,7 +14,7 @@ interface MaybeKnown {
   readonly execute?: (statement: object) => Promise<unknown>;
 }
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if the ORM is not a known one */
+/** @param tx the ORM's transaction object @returns undefined if the ORM is unknown */
 export function knownQuery(tx: object): TransactionQuery | undefined {
   const { $queryRawUnsafe, executeQuery, raw, query, execute } = tx as MaybeKnown;
   if (typeof $queryRawUnsafe === 'function') {
@@ -30,14 +30,14 @@ export function knownQuery(tx: object): TransactionQuery | undefined {
     return (sql, params) => query.call(tx, sql, params) as Promise<unknown>;
   }
   if (typeof execute === 'function') {
-    // Drizzle asks a statement for its SQL, and that for its text.
+    // Drizzle calls `getSQL` of a statement, and `toQuery` of the result.
     return (sql, params) =>
       execute.call(tx, { getSQL: () => ({ toQuery: () => ({ sql, params }) }) });
   }
   return undefined;
 }
 
-/** Kysely's form of a statement. */
+/** A statement in Kysely's form. */
 function compiledQuery(sql: string, parameters: unknown[]): object {
   const query = { kind: 'RawNode', sqlFragments: [sql], parameters: [] };
   return { sql, parameters, query, queryId: { queryId: 'nestjs-locked' } };

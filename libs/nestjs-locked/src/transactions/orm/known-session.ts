@@ -5,16 +5,16 @@ import { knownDialect } from './known-dialect.js';
 import { knownQuery } from './known-query.js';
 import { knownPgClient, type PgClient, stateOfClient } from './pg-client.js';
 
-/** What the application gives where it cannot be found out. */
+/** The application's options for an ORM that is not recognized. */
 export interface GivenSession {
   readonly dialect?: SqlDialect | undefined;
   readonly query?: ((tx: never, sql: string, params: unknown[]) => Promise<unknown>) | undefined;
 }
 
 /**
- * @param tx what an ORM hands out for a transaction
- * @param database what is known of it already @param client gives its client where that has been seen
- * @returns undefined if the ORM is not known and nothing is given
+ * @param tx the ORM's transaction object
+ * @param database the knowledge from earlier transactions @param client returns its client if that was seen
+ * @returns undefined if the ORM is unknown and no options are given
  */
 export function knownSession(
   tx: object,

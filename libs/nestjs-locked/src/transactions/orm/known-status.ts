@@ -3,14 +3,14 @@ import { statusIn } from '../sql/server-status.js';
 import { type PgClient, statusOf } from './pg-client.js';
 
 /**
- * What is known of the transaction of a query runner between the gate and its COMMIT, where hooks may end it, or
- * swallow the error that has ended it. The client of node-postgres knows at any time. MySQL and MariaDB tell with their
- * answers, but not with an error, such as that of a deadlock: then they have to be asked.
+ * The known status of a query runner's transaction between the gate and its COMMIT, where hooks may end it, or swallow
+ * the error that ended it. A node-postgres client always knows it. MySQL and MariaDB report it with their answers, but
+ * not with an error, such as that of a deadlock: then a query is needed.
  */
 export class KnownStatus {
   readonly #dialect: SqlDialect | undefined;
   #told: TransactionStatus | undefined;
-  /** Whose answer counts. */
+  /** The statement whose answer counts. */
   #latest: unknown;
   #canTell = true;
 
@@ -28,7 +28,7 @@ export class KnownStatus {
     return answer;
   }
 
-  /** Whether the database has to be asked. */
+  /** Whether a query is needed. */
   get mustBeAsked(): boolean {
     return this.#dialect === 'mysql' && this.#canTell && this.#told === undefined;
   }
@@ -37,7 +37,7 @@ export class KnownStatus {
   async ask(send: (args: unknown[]) => unknown): Promise<void> {
     const asked = (this.#latest = {});
     const told = await new Promise<TransactionStatus | undefined>((resolve) => {
-      // Without an answer, nobody knows: the COMMIT must not be sent then.
+      // Without an answer, the status is unknown, and the COMMIT must not be sent.
       const answered = (error: unknown, answer: unknown): void =>
         resolve(error ? 'failed' : statusIn(answer));
       send(['DO 0', answered]);
@@ -46,7 +46,7 @@ export class KnownStatus {
     if (this.#latest === asked) this.#told = told;
   }
 
-  /** @returns undefined if it is not known */
+  /** @returns undefined if unknown */
   on(connection: unknown): TransactionStatus | undefined {
     return this.#dialect === 'mysql' ? this.#told : statusOf(connection as PgClient);
   }

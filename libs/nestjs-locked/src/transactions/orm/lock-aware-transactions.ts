@@ -16,54 +16,54 @@ import { type ErrorSource, guardClients } from './pg-clients.js';
 import { runTransaction, type TransactionToRun } from './run-transaction.js';
 import { endSavepointsWith } from './sequelize-savepoints.js';
 
-/** How to speak to the transactions of a database library. */
+/** How locks use the transactions of a database library. */
 export interface TransactionsOptions<Tx extends object> {
-  /** Tells several databases apart: for messages, and for `fence.connections`. @default 'default' */
+  /** Distinguishes several databases in messages and in `fence.connections`. @default 'default' */
   readonly connectionName?: string;
   /** @default known for TypeORM, Prisma, Drizzle, Knex, Kysely and pg-promise */
   readonly dialect?: SqlDialect;
   /**
    * Runs a statement in the transaction. Placeholders are `$1`, `$2`, … for PostgreSQL, `?` for MySQL, each used once
-   * and in order. @returns the rows, or what the driver gives @default known for the same libraries, and for a client
-   * of pg
+   * and in order. @returns the rows, or the driver's result @default known for the same libraries, and for a client of
+   * pg
    */
   readonly query?: (tx: Tx, sql: string, params: unknown[]) => Promise<unknown>;
   /**
-   * The pool of node-postgres from which the library takes its clients, or the Sequelize, which has a pool of its own
-   * kind. The claim then travels with the BEGIN, and the gate needs no statement of its own. The clients of a pool are
-   * listened to, so that a time-out of the database does not end the process.
-   * @default the claim takes a round trip of its own, and so may the gate
+   * The node-postgres pool from which the library takes its clients, or the Sequelize instance, which has its own kind
+   * of pool. The claim is then sent together with BEGIN, and the gate needs no separate statement. The clients of a
+   * pool get an 'error' listener, so that a time-out of the database does not end the process.
+   * @default the claim takes a separate round trip, and so may the gate
    */
   readonly pool?: ErrorSource | Record<'connectionManager', object>;
   /**
-   * `false` for a driver that does not survive it if the database ends its connection in the middle of a transaction,
-   * such as postgres.js: then no time-out is armed that does so (`idleMs`, `totalMs`). @default true
+   * `false` for a driver that fails when the database closes its connection during a transaction, such as postgres.js.
+   * The time-outs that do so are then not armed (`idleMs`, `totalMs`). @default true
    */
   readonly survivesDisconnect?: boolean;
 }
 
-/** What may be given for one transaction. */
+/** The options of one transaction. */
 export interface TransactionGiven {
-  /** The level with which it is opened: `repeatable read`. @default the database is asked where it matters */
+  /** The isolation level with which it is opened: `repeatable read`. @default the database is queried if it matters */
   readonly isolation?: string;
-  /** How long the library lets it live, from its beginning. @default no limit */
+  /** The library's time limit, from its beginning. @default no limit */
   readonly timeoutMs?: number;
 }
 
 /**
- * Wraps the body of a transaction: call it when the transaction is open, and commit when it has resolved.
+ * Wraps the body of a transaction: call it when the transaction is open, and commit after it has resolved.
  *
- * @param tx what stands for the transaction, as `query` takes it
- * @param body is given `tx`, in a form that refuses statements after the end of the transaction, where that can be done
+ * @param tx the transaction object, as passed to `query`
+ * @param body receives `tx`, if possible in a form that refuses statements after the end of the transaction
  */
 export type WrapBody<Tx extends object, R> = (tx: Tx, body: (tx: Tx) => Promise<R>) => Promise<R>;
 
 /**
  * Runs one transaction.
  *
- * @param open opens it, passes its body to `wrap`, commits or rolls back, and settles when that was answered. It may be
+ * @param open opens it, passes its body to `wrap`, commits or rolls back, and settles when that was answered. May be
  * called again to run the transaction from its beginning
- * @throws LockConfigError if it resolves without having called `wrap`, and whatever `open` and the locks throw
+ * @throws LockConfigError if `open` resolves without having called `wrap`, and any error of `open` and the locks
  */
 export type RunTransaction<Tx extends object> = <R>(
   open: (wrap: WrapBody<Tx, R>) => Promise<R>,
@@ -92,9 +92,9 @@ function neverWrapped(): LockConfigError {
 }
 
 /**
- * Makes transactions known to the locks, whether any library opens them or your own code does: a lock lasts until its
- * transactions have ended, and guards their commit. Call it once, where the database is set up, and open every
- * transaction through what it returns.
+ * Makes transactions of any library, or of your own code, known to the locks: a lock lasts until its transactions have
+ * ended, and guards their commit. Call it once, where the database is set up, and open every transaction through the
+ * returned function.
  *
  * @example
  * const run = lockAwareTransactions<PoolClient>({ dialect: 'postgres' });
@@ -110,13 +110,13 @@ export function lockAwareTransactions<Tx extends object>(
   options: TransactionsOptions<Tx> = {},
 ): RunTransaction<Tx> {
   assertOptions(OPTIONS, options);
-  const coordinator = ambientCoordinator(); // from now on transactions are seen
+  const coordinator = ambientCoordinator(); // from now on, transactions are seen
   coordinator.sees(options.connectionName);
   const { connectionName, pool, survivesDisconnect = true } = options;
   const delaysBegin = pool !== undefined && delayBeginsOf(pool);
   if (pool !== undefined && 'on' in pool) guardClients(pool);
   const database = new KnownDatabase();
-  /** Where the body is given a copy of what stands for its transaction, no transaction is recognised by it later. */
+  /** Set if bodies receive a copy of the transaction object, by which the transaction cannot be recognized later. */
   let givesCopies = false;
   return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
     if (typeof open !== 'function') {

@@ -17,28 +17,27 @@ interface Begun {
 }
 
 /**
- * Finds the client of a transaction: it is the one on which a BEGIN is sent by the code that opens the transaction, in
- * its async context, or the one that the ORM names. A client that is connected meanwhile may be for something else, and
- * have another user soon: what that one sends on it passes untouched.
+ * Finds the client of a transaction: the one on which the opening code sends BEGIN in its async context, or the one
+ * that the ORM names. Another client that connects meanwhile may serve other code, whose statements pass unchanged.
  *
- * A driver that repeats its transaction may do so on another client, which is then the one.
+ * A driver may repeat its transaction on another client, which then replaces the first.
  */
 export class OwnClient implements OpeningTransaction {
   readonly connecting: () => void;
   readonly #survivesDisconnect: boolean;
   readonly #delayed: DelayedBegin | undefined;
-  /** What to call to leave the clients alone that were connected while it was opened. */
+  /** Functions that stop watching the clients that connected during the opening. */
   readonly #shown = new Map<object, () => void>();
   readonly #watches: ClientWatch[] = [];
   #begun: Begun | undefined;
-  /** False while one is open: what begins elsewhere in the meantime belongs to a hook. */
+  /** False while a transaction is open: other transactions that begin meanwhile belong to hooks. */
   #mayBegin = true;
   #isStopped = false;
 
   /**
-   * @param delayed what holds the first BEGIN back
+   * @param delayed delays the first BEGIN
    * @param connecting called before a client is requested
-   * @param survivesDisconnect whether its driver survives it if its connection is closed
+   * @param survivesDisconnect whether its driver survives a closed connection
    */
   constructor(
     delayed: DelayedBegin | undefined,
@@ -64,7 +63,7 @@ export class OwnClient implements OpeningTransaction {
       if (!this.#beginsOn(client, args)) return send(args);
       this.#found(client).beginning.on(client);
       this.#delayed?.on(client);
-      return client.query(...args); // through all that is there now
+      return client.query(...args); // through all present interceptors
     });
     this.#shown.set(client, stop);
   }
@@ -74,7 +73,7 @@ export class OwnClient implements OpeningTransaction {
     this.#found(client);
   }
 
-  /** The transaction is open. @param tx what stands for it */
+  /** Called when the transaction is open. @param tx its object */
   opened(tx: object): void {
     if (this.watch?.isOver !== false) {
       this.beginning?.begun();
@@ -85,12 +84,12 @@ export class OwnClient implements OpeningTransaction {
     this.watch?.opened(tx);
   }
 
-  /** Its body has failed, or its gate: after its rollback, a driver may repeat it. */
+  /** Called when its body or gate has failed: after the rollback, a driver may repeat it. */
   failed(): void {
     this.#mayBegin = true;
   }
 
-  /** It is over, or was never opened. */
+  /** Called when it is over, or was never opened. */
   stop(): void {
     this.#isStopped = true;
     for (const stop of this.#shown.values()) stop();

@@ -1,12 +1,12 @@
 import type { ConnectionState } from '../sql/database-session.js';
 
-/** A client of node-postgres, as far as it tells in which state its connection is. */
+/** The part of a node-postgres client that shows the state of its connection. */
 export interface PgClient {
-  /** What the server has said with its last answer: T = in a transaction, E = in one that has failed. */
+  /** The status in the server's last answer: T = in a transaction, E = in a failed one. */
   readonly getTransactionStatus?: () => unknown;
   /** False from the moment a statement is sent until it was answered. */
   readonly readyForQuery?: unknown;
-  /** False as soon as the connection is known to be gone. */
+  /** False when the connection is known to be lost. */
   readonly _queryable?: unknown;
 }
 
@@ -20,13 +20,13 @@ interface MaybeKnown {
   readonly connection?: unknown;
 }
 
-/** @param tx what an ORM hands out for a transaction @returns undefined if its client cannot be reached */
+/** @param tx the ORM's transaction object @returns undefined if its client is not accessible */
 export function knownPgClient(tx: object): PgClient | undefined {
   const { queryRunner, session, connection } = tx as MaybeKnown;
   return [queryRunner?.databaseConnection, session?.client, connection, tx].find(isPgClient);
 }
 
-/** Older versions, and the client on libpq, do not tell. */
+/** False for older versions and the native client (libpq), which do not show their state. */
 export function isPgClient(value: unknown): value is PgClient {
   if (typeof value !== 'object' || value === null) return false;
   return typeof (value as PgClient).getTransactionStatus === 'function' && 'readyForQuery' in value;
@@ -43,7 +43,7 @@ export function statusOf(client: PgClient | undefined): ConnectionState['transac
   return STATUSES.get(client.getTransactionStatus?.());
 }
 
-/** @param client gives the client of the transaction, or undefined if it is not known */
+/** @param client returns the client of the transaction, or undefined if unknown */
 export function stateOfClient(client: () => PgClient | undefined): ConnectionState {
   return {
     get transactionStatus() {

@@ -1,19 +1,19 @@
 import { knownDialect } from './known-dialect.js';
 
-/** What emits errors: a pool of node-postgres, or a client. */
+/** An emitter of errors: a pool of node-postgres, or a client. */
 export interface ErrorSource {
   /** Adds a listener, as `EventEmitter` does. */
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- every event has arguments of its own
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- every event has its own arguments
   on(event: string, listener: (...args: any[]) => void): unknown;
 }
 
-/** The pools and clients that are listened to already. */
+/** The pools and clients that already have a listener. */
 const guarded = new WeakSet<ErrorSource>();
 
 /**
- * When the database has ended the connection of a client, node-postgres emits an `error` event on it, and such an event
- * without a listener ends the process. The error is not lost: the next statement on that client fails, and the pool
- * drops the client.
+ * Adds an `error` listener to the clients: when the database closes a connection, node-postgres emits `error` on its
+ * client, which without a listener ends the process. The error is not lost: the next statement on that client fails,
+ * and the pool drops the client.
  */
 export function guardClients(source: ErrorSource): void {
   if (guarded.has(source)) return;
@@ -22,27 +22,30 @@ export function guardClients(source: ErrorSource): void {
   else source.on('error', () => {});
 }
 
-/** The `error` event of a pool tells of idle clients, and is left to the application. */
+/** The `error` event of a pool concerns idle clients, and is left to the application. */
 function isPool(source: ErrorSource): boolean {
   return 'totalCount' in source;
 }
 
-/** What is known about the clients with which an ORM opens its transactions. */
+/** The known properties of the clients with which an ORM opens transactions. */
 export interface KnownClients {
-  /** Undefined if the ORM listens on its own, or if they are not clients of node-postgres. */
+  /** Undefined if the ORM adds its own listeners, or they are not clients of node-postgres. */
   readonly source: ErrorSource | 'out of reach' | undefined;
-  /** Whether the driver survives it if the database ends its connection. */
+  /** Whether the driver survives a connection closed by the database. */
   readonly survivesDisconnect: boolean;
 }
 
 interface MaybeKnown {
-  /** Drizzle: what its driver was made with. */
+  /** Drizzle: the client of its driver. */
   readonly $client?: unknown;
   /** Kysely. */
   readonly getExecutor?: unknown;
 }
 
-/** @param connection what transactions are opened with: Drizzle's database, a Kysely, a pool of node-postgres */
+/**
+ * @param connection the object with which transactions are opened: Drizzle's database, a Kysely, a pool of
+ * node-postgres
+ */
 export function knownClients(connection: object): KnownClients {
   const { $client, getExecutor } = connection as MaybeKnown;
   if (isErrorSource(connection) && isPool(connection)) {
@@ -61,7 +64,7 @@ function isErrorSource(value: unknown): value is ErrorSource {
   return typeof value === 'object' && value !== null && 'on' in value && 'connect' in value;
 }
 
-/** A function with methods. */
+/** postgres.js is a function with methods. */
 function isPostgresJs(client: unknown): boolean {
   return typeof client === 'function' && 'begin' in client && 'unsafe' in client;
 }

@@ -13,17 +13,17 @@ import type { PgClient } from './pg-client.js';
 import { seesCommit } from './seen-commits.js';
 
 export interface TransactionToRun extends Omit<TransactionDescription, 'session'> {
-  /** @param client gives the client of the transaction, where that has been seen, as `stateOfClient` takes it */
+  /** @param client returns the client of the transaction if it was seen, as for `stateOfClient` */
   readonly session: (tx: object, client: () => PgClient | undefined) => DatabaseSession | undefined;
-  /** Whether its BEGIN may wait for the claim: what `delayBeginsOf` has answered. @default false */
+  /** Whether its BEGIN may wait for the claim: the result of `delayBeginsOf`. @default false */
   readonly delaysBegin?: boolean;
-  /** Whether its driver survives it if the database ends its connection. @default true */
+  /** Whether its driver survives a connection closed by the database. @default true */
   readonly survivesDisconnect?: boolean;
 }
 
 /**
- * Runs a transaction that is opened with a callback, as `AmbientCoordinator.run` does. If it fails because of a
- * time-out that was armed for its locks, the error says so.
+ * Runs a transaction with a callback, like `AmbientCoordinator.run`. If it fails because of a time-out armed for its
+ * locks, the error says so.
  */
 export async function runTransaction<R>(
   { survivesDisconnect = true, delaysBegin = false, session, ...description }: TransactionToRun,
@@ -56,7 +56,7 @@ export async function runTransaction<R>(
     },
     seesCommit,
     tellsRollback: () => own?.watch !== undefined,
-    close: (tx) => void close(tx).catch(() => {}), // it is closed already
+    close: (tx) => void close(tx).catch(() => {}), // it is already closed
   };
   /** One run. */
   const opened = async (enter: EnterTransaction<R>): Promise<R> => {
@@ -80,7 +80,7 @@ export async function runTransaction<R>(
           try {
             assertStillHere(askedUnder);
             return await enter(tx, () => {
-              client.beginning?.begun(); // with the claim at the latest
+              client.beginning?.begun(); // at the latest with the claim
               return inBodyOf(client, body);
             });
           } catch (error) {

@@ -1,11 +1,11 @@
-/** The transactions whose COMMIT is shown to their scope, by what stands for them. */
+/** The objects of the transactions whose COMMIT is shown to their scope. */
 const seen = new WeakSet<object>();
 
 export function noteSeen(tx: object): void {
   seen.add(tx);
 }
 
-/** The body has ended it, so that its COMMIT is that of another one. */
+/** Called when the body has ended the transaction, so that a later COMMIT belongs to another one. */
 export function noteUnseen(tx: object): void {
   seen.delete(tx);
 }

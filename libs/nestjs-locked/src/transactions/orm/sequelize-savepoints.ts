@@ -1,18 +1,18 @@
-/** A transaction of Sequelize, as far as its nested transactions need it. */
+/** The part of a Sequelize transaction used for its nested transactions. */
 interface SequelizeTransaction {
-  /** How it has ended: it refuses statements then. Set when its COMMIT or ROLLBACK is sent. */
+  /** How it has ended, after which it refuses statements. Set when its COMMIT or ROLLBACK is sent. */
   readonly finished?: unknown;
-  /** Its nested transactions, on its connection. Each is added here by its constructor. */
+  /** Its nested transactions on the same connection, each added by its constructor. */
   readonly savepoints: SequelizeTransaction[];
 }
 
 /**
- * Lets the nested transactions of Sequelize end with the transaction around them. Sequelize asks each one only for its
- * own end: one that nobody awaits would send its statements, and its ROLLBACK TO SAVEPOINT, on a connection that is in
- * somebody else's transaction by then.
+ * Makes nested transactions of Sequelize end with their outer transaction. Sequelize checks only whether a nested one
+ * itself has ended: if not awaited, it would send its statements and its ROLLBACK TO SAVEPOINT on a connection that may
+ * be in another transaction by then.
  *
- * @param tx what stands for a transaction; left alone if it is not one of Sequelize
- * @param isLocked whether locks were held, or requested, in it: without, Sequelize is left as it is
+ * @param tx the transaction object; unchanged if it is not from Sequelize
+ * @param isLocked whether locks were held or requested in it; without locks, Sequelize behaves as usual
  */
 export function endSavepointsWith(tx: object, isLocked: () => boolean): void {
   if (!isOfSequelize(tx)) return;

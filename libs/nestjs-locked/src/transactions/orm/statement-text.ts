@@ -1,10 +1,10 @@
 import { readingsOf } from '../sql/sql-statements.js';
 
 /**
- * The text of what is given to a client to be sent: a text, a template, `{ text }` of node-postgres, `{ sql }` of
- * mysql2, or a stream around a cursor.
+ * The text of a statement passed to a client: a string, a template, `{ text }` of node-postgres, `{ sql }` of mysql2,
+ * or a stream around a cursor.
  *
- * @returns undefined if it cannot be seen
+ * @returns undefined if it is not visible
  */
 export function textOf(statement: unknown): string | undefined {
   if (typeof statement === 'string') return statement;
@@ -13,7 +13,7 @@ export function textOf(statement: unknown): string | undefined {
   return [text, sql, cursor?.text].find((one) => typeof one === 'string');
 }
 
-/** Nearly every statement has none of these words, and is not read further. */
+/** Nearly every statement has none of these words, and is not parsed. */
 const MAY_BEGIN = /\b(?:BEGIN|START)\b/i;
 const BEGINS = /^(?:BEGIN|START\s+TRANSACTION)\b/i;
 
@@ -31,15 +31,15 @@ interface MaybeStatement {
   readonly cursor?: { readonly text?: string };
 }
 
-/** What is read in the place of a value. */
+/** Replaces a value for parsing. */
 const PARAMETER = ' $1 ';
 
-/** What the tag of a template is given first. */
+/** The first argument of a template tag. */
 export function isTemplate(value: unknown): value is readonly string[] {
   return Array.isArray(value) && 'raw' in value;
 }
 
-/** A query of postgres.js, which is sent when it is first waited for. It may be a part of another one instead. */
+/** A query of postgres.js, which is sent when first awaited, unless it becomes a part of another one. */
 export interface LazyQuery {
   strings: readonly string[];
   readonly args: readonly unknown[];
@@ -59,7 +59,7 @@ export function isLazyQuery(value: unknown): value is LazyQuery {
   );
 }
 
-/** Its text, with those of the queries that are a part of it. */
+/** Its text, including the queries that are parts of it. */
 export function textOfQuery({ strings, args }: LazyQuery): string {
   const [first = '', ...rest] = strings;
   return rest.reduce((text, next, i) => {
@@ -73,8 +73,8 @@ const WHOLE_ENDING =
   /^\s*(?:COMMIT|END|ROLLBACK|ABORT|PREPARE\s+TRANSACTION\s+'[^']*')(?:\s+(?:WORK|TRANSACTION))?(?:\s+AND\s+(?:NO\s+)?CHAIN)?(?:\s+(?:NO\s+)?RELEASE)?\s*$/i;
 
 /**
- * As `textOf`, where nobody knows whether a value is a statement: it counts as one only if it ends a transaction word
- * for word. `End of the meeting` does not.
+ * Like `textOf` for a value that may not be a statement: it counts only if it is exactly a statement that ends a
+ * transaction, which `End of the meeting` is not.
  */
 export function endingTextOf(value: unknown): string | undefined {
   if (typeof value !== 'string' && !isTemplate(value)) return undefined;

@@ -2,21 +2,21 @@ import { atMost } from '../../core/time/at-most.js';
 import { systemClock } from '../../core/time/clock.js';
 import { closeConnectionOf } from './broken-connection.js';
 
-/** How long a ROLLBACK may wait behind statements that are not answered, in drivers whose own time-out begins later. */
+/** How long a ROLLBACK may wait behind unanswered statements, in drivers whose own time-out starts later. */
 const LIMIT_MS = 5_000;
 
-/** The part of TypeORM's query runner that tells whether a rollback was done. */
+/** The part of TypeORM's query runner that shows whether a rollback was done. */
 export interface RollsBack {
   isTransactionActive: boolean;
   readonly isReleased?: boolean;
-  /** More than one: in a savepoint. */
+  /** Above one inside a savepoint. */
   transactionDepth?: number;
 }
 
-/** What is rolled back: the innermost savepoint, if there is one, or the transaction with all its savepoints. */
+/** The target of a rollback: the innermost savepoint, if any, or the transaction with all its savepoints. */
 export type RolledBack = 'innermost' | 'whole';
 
-/** How many ROLLBACKs were answered on a query runner, where its statements are seen. */
+/** The number of answered ROLLBACKs on each query runner whose statements are seen. */
 const rollbacks = new WeakMap<object, number>();
 
 export function noteRollback(runner: object): void {
@@ -24,13 +24,13 @@ export function noteRollback(runner: object): void {
 }
 
 /**
- * Rolls back, and makes sure that a transaction that has to be over is over. The connection would go back to its pool
- * with the transaction still open, and the next transaction on it would commit both. A subscriber that throws before
- * the rollback keeps TypeORM from sending it. While a nested transaction is open, TypeORM rolls back that one.
+ * Rolls back, and ensures that the transaction really ends. Otherwise the connection would return to its pool with the
+ * transaction open, and the next transaction on it would commit both. TypeORM does not send the rollback if a
+ * subscriber throws before it, and rolls back only the innermost nested transaction if one is open.
  *
  * @param rollback TypeORM's own
- * @param query sends a statement, past all guards
- * @throws what `rollback` has thrown, once the transaction has ended all the same
+ * @param query sends a statement that no guard refuses
+ * @throws the error of `rollback`, after the transaction has ended all the same
  */
 export async function rollBackForSure(
   runner: RollsBack,
@@ -40,7 +40,7 @@ export async function rollBackForSure(
 ): Promise<void> {
   const depth = runner.transactionDepth ?? 1;
   const before = rollbacks.get(runner);
-  // The transaction around a savepoint continues, or is rolled back next.
+  // The outer transaction of a savepoint continues, or is rolled back next.
   const goesOn = what === 'innermost' && (depth > 1 || isForgottenBy(runner));
   if (what === 'whole' && depth > 1) runner.transactionDepth = 1;
   try {
@@ -49,13 +49,13 @@ export async function rollBackForSure(
     if (!goesOn) await endForSure(runner, query, wasSent(error));
     throw error;
   }
-  // A savepoint was opened meanwhile. What is open after a ROLLBACK is the next one, of a hook.
+  // A savepoint was opened meanwhile. A transaction open after a ROLLBACK is the next one, of a hook.
   if (what === 'whole' && rollbacks.get(runner) === before) await endForSure(runner, query);
 }
 
 /**
- * Whether TypeORM takes a transaction for ended that is open: a hook has failed before a savepoint in it. TypeORM sends
- * neither COMMIT nor ROLLBACK for it any more.
+ * Whether TypeORM treats an open transaction as ended, because a hook has failed before a savepoint in it. TypeORM then
+ * sends neither COMMIT nor ROLLBACK.
  */
 export function isForgottenBy(runner: object): boolean {
   const { isTransactionActive, transactionDepth = 0 } = runner as RollsBack;
@@ -63,9 +63,9 @@ export function isForgottenBy(runner: object): boolean {
 }
 
 /**
- * Sends a ROLLBACK of its own if a transaction is open, and closes the connection if that fails.
+ * Sends a separate ROLLBACK if a transaction is open, and closes the connection if that fails.
  *
- * @param query sends a statement, past all guards
+ * @param query sends a statement that no guard refuses
  * @param wasTried whether TypeORM has sent a ROLLBACK that has failed
  */
 export async function endForSure(
@@ -74,20 +74,20 @@ export async function endForSure(
   wasTried = false,
 ): Promise<void> {
   const isOpen = runner.isTransactionActive || isForgottenBy(runner);
-  if (!isOpen || runner.isReleased === true) return; // its connection has another user
+  if (!isOpen || runner.isReleased === true) return; // its connection may have another user
   if (!wasTried && (await isRolledBack(query('ROLLBACK')))) {
     runner.isTransactionActive = false;
     runner.transactionDepth = 0;
   } else {
-    await closeConnectionOf({ queryRunner: runner }); // in which state it is, nobody knows
+    await closeConnectionOf({ queryRunner: runner }); // its state is unknown
   }
 }
 
 /**
- * Sends the ROLLBACK that the code of the runner has left out, and gives its connection back to the pool, closed if the
- * ROLLBACK is not answered in time.
+ * Sends the ROLLBACK that the runner's code has omitted, and releases its connection, closed if the ROLLBACK is not
+ * answered in time.
  *
- * @param query sends a statement, past all guards
+ * @param query sends a statement that no guard refuses
  * @param release TypeORM's own
  */
 export async function rollBackAndRelease(
@@ -97,14 +97,14 @@ export async function rollBackAndRelease(
 ): Promise<void> {
   const released = runner as { isReleased: boolean };
   const rolledBack = isRolledBack(query('ROLLBACK'));
-  released.isReleased = true; // TypeORM refuses what others send meanwhile, as it does from `release()` on
+  released.isReleased = true; // TypeORM refuses other statements meanwhile, as after `release()`
   const isDone = await rolledBack;
   released.isReleased = false;
   if (!isDone) await closeConnectionOf({ queryRunner: runner });
   await release();
 }
 
-/** Several may release the same query runner: who asks while it is being released waits for that. */
+/** Merges concurrent releases of the same query runner: later callers wait for the first. */
 export function oneAtATime(release: () => Promise<void>): () => Promise<void> {
   let releasing: Promise<void> | undefined;
   return () =>
@@ -113,12 +113,12 @@ export function oneAtATime(release: () => Promise<void>): () => Promise<void> {
     }));
 }
 
-/** TypeORM's errors say which statement has failed. */
+/** TypeORM's errors contain the failed statement. */
 function wasSent(error: unknown): boolean {
   return (error as { query?: unknown } | undefined)?.query === 'ROLLBACK';
 }
 
-/** Whether a ROLLBACK of ours was answered in time, and not refused. */
+/** Whether our ROLLBACK was answered in time and not refused. */
 export async function isRolledBack(rollback: unknown): Promise<boolean> {
   const isDone = Promise.resolve(rollback).then(
     () => true,

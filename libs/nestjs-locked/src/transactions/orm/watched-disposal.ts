@@ -1,13 +1,13 @@
-/** A query runner of TypeORM; those of older versions cannot be disposed of. */
+/** A query runner of TypeORM; older versions are not disposable. */
 interface Disposable {
   [Symbol.asyncDispose]?: () => Promise<void>;
 }
 
 /**
- * Recognises `await using`, which commits the transaction itself, whatever is nested in it. It does so before it waits
- * for anything.
+ * Recognizes `await using`, which commits the transaction itself even with nested ones open. It calls commit
+ * synchronously.
  *
- * @returns whether the code that runs now is called by the disposal
+ * @returns whether the running code is called by the disposal
  */
 export function watchDisposal(runner: Disposable): () => boolean {
   const dispose = runner[Symbol.asyncDispose];

@@ -1,12 +1,12 @@
 import { runHooks } from '../scope/hook-context.js';
 import type { TransactionScope } from '../scope/transaction-scope.js';
 
-/** A query runner of TypeORM, as far as it calls the subscribers and the listeners of entities. */
+/** The part of TypeORM's query runner that calls subscribers and entity listeners. */
 interface Broadcasts {
   readonly broadcaster: object;
 }
 
-/** Runs all hooks that a query runner calls as those of its transaction. @param current its latest one */
+/** Runs all hooks called by a query runner as hooks of its transaction. @param current its latest transaction */
 export function watchHooks(runner: Broadcasts, current: () => TransactionScope | undefined): void {
   const { broadcaster } = runner;
   const watched = new Proxy(broadcaster, {
