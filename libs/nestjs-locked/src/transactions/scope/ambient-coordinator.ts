@@ -36,16 +36,17 @@ import { A_STATEMENT, claimedAround, TransactionScope } from './transaction-scop
 import { UnfencedNotices } from './unfenced-notices.js';
 import type { NoteAnswer } from './watched-commit.js';
 
-/** Runs the body of a transaction; called by the adapter when the transaction is open, with what identifies it. */
+/**
+ * Runs the body of a transaction; the adapter calls it when the transaction is open, with the object that identifies
+ * it.
+ */
 export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promise<R>;
 
-/**
- * The open transactions of this process, by async context. Adapters tell it of every transaction that they open.
- */
+/** The open transactions of this process, by async context. Adapters register every transaction that they open. */
 export class AmbientCoordinator implements TransactionCoordinator {
   readonly #storage = new AsyncLocalStorage<ScopeHere>();
   readonly guardsAnywhere = (hold: Hold): boolean => TransactionGuard.isGuarded(hold);
-  /** The latest scope of each object that stands for a transaction. */
+  /** The latest scope of each transaction object. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
   /** The names of all connections whose transactions are seen. */
   readonly #connections = new Set<string>();
@@ -53,7 +54,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
 
   current(): TransactionScope | undefined {
     const scope = this.#here();
-    if (scope?.run.isJustAbandoned === true) return scope; // it refuses whatever is asked of it
+    if (scope?.run.isJustAbandoned === true) return scope; // it refuses everything
     return outwards(scope, ({ isAmbient }) => isAmbient);
   }
 
@@ -74,11 +75,11 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * For adapters: to be called where a statement leaves the reach of the ORM.
+   * For adapters: called where a statement leaves the ORM.
    *
-   * @param tx what identifies the transaction in which it is sent
-   * @param sql its text, if it is known
-   * @throws if the transaction takes no statement any more, or the context belongs to a run that was given up
+   * @param tx the object of the transaction in which it is sent
+   * @param sql its text, if known
+   * @throws if the transaction takes no more statements, or the context belongs to an abandoned run
    */
   assertTakes(tx: object, sql?: string): void {
     this.assertGoesOn();
@@ -88,10 +89,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * For adapters: to be called where a statement reaches the driver, which may be later than `assertTakes`.
+   * For adapters: called where a statement reaches the driver, possibly later than `assertTakes`.
    *
    * @param ending its text, if it ends a transaction
-   * @throws if it is sent by the body of this transaction, but behind its COMMIT or ROLLBACK, or in the place of either
+   * @throws if the body of this transaction sends it after, or instead of, its COMMIT or ROLLBACK
    */
   assertBeforeCommit(tx: object, ending?: string): void {
     const scope = this.#scopes.get(tx);
@@ -105,57 +106,56 @@ export class AmbientCoordinator implements TransactionCoordinator {
     if (isLate || (ofBody && scope.isEndedBy(sql))) throw scope.refusal('ended', A_STATEMENT);
   }
 
-  /** As `TransactionScope.sending`. @param tx what identifies the transaction in which it is sent */
+  /** Like `TransactionScope.sending`. @param tx the object of the transaction in which it is sent */
   sending(tx: object, ...sent: Parameters<TransactionScope['sending']>): NoteAnswer | undefined {
     return this.#scopes.get(tx)?.sending(...sent);
   }
 
-  /** @throws TransactionRestart if the code that runs here belongs to a run that was given up */
+  /** @throws TransactionRestart if the running code belongs to an abandoned run */
   assertGoesOn(): void {
     const run = this.#here()?.run;
     if (run?.isJustAbandoned === true) run.assertGoesOn();
   }
 
   /**
-   * For adapters: to be called where code that has lost its transaction is handed a way into the database outside of
-   * it.
+   * For adapters: called before code that has lost its transaction gets access to the database outside it.
    *
-   * @throws if the code that runs here was begun in a transaction that has to be run again, or that has failed
+   * @throws if the running code was started in a transaction that must be run again or has failed
    */
   assertNotFailed(): void {
     this.#here()?.assertNotFailed();
   }
 
   /**
-   * For adapters: to be called before a connection is requested, for a transaction that is about to be opened.
+   * For adapters: called before a connection is requested for a new transaction.
    *
-   * @throws LockInTransactionError if it would wait for the transaction around it
+   * @throws LockInTransactionError if it would wait for its outer transaction
    */
   assertMayConnect(connection = 'default'): void {
     if (isUnfenced()) return;
     assertNotClaimedAround(this.#openAround(), connection, holdsHere());
   }
 
-  /** For adapters: to be called for each connection as soon as its transactions are seen. */
+  /** For adapters: called for each connection whose transactions are seen from now on. */
   sees(connection = 'default'): void {
     this.#connections.add(connection);
   }
 
-  /** For adapters: to be called where a statement, of this text, is sent outside of every transaction. */
+  /** For adapters: called when a statement with this text is sent outside any transaction. */
   noteStatement(connection = 'default', sql?: string): void {
     this.#notices.statement(connection, sql);
   }
 
   /**
-   * For adapters: the scope of a transaction whose body is done, if the code that runs here is not a part of that body.
-   * Then it is what has opened the transaction, and is about to end it.
+   * For adapters: the scope of a transaction whose body is done, if the running code is not part of that body: it then
+   * has opened the transaction and is about to end it.
    */
   endedHere(tx: object): TransactionScope | undefined {
     const scope = this.#scopes.get(tx);
     return scope?.isEnding === true && !this.#isInside(tx) ? scope : undefined;
   }
 
-  /** Whether the code that runs here was begun in the body of this transaction. */
+  /** Whether the running code was started in the body of this transaction. */
   isInBodyOf(scope: TransactionScope): boolean {
     return outwards(this.#here(), (one) => one === scope) !== undefined;
   }
@@ -166,10 +166,10 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   /**
-   * Runs a transaction that is opened with a callback.
+   * Runs a transaction with a callback.
    *
-   * @param open opens it and passes the body to `enter`; may be called again, to run the transaction from its
-   * beginning. It may call `enter` more than once, as drivers do that repeat a transaction themselves
+   * @param open opens it and passes the body to `enter`; may be called again to run the transaction from its beginning.
+   * It may call `enter` several times, like drivers that repeat a transaction themselves
    */
   async run<R>(
     description: TransactionDescription,
@@ -186,7 +186,9 @@ export class AmbientCoordinator implements TransactionCoordinator {
     return outer === undefined ? new RepeatedRuns().repeat(once) : once(outer.run);
   }
 
-  /** A transaction that `start` opens by hand: it cannot be run again, and nothing tells which code is inside of it. */
+  /**
+   * Follows a transaction that `start` opens manually: it cannot be run again, and which code is inside it is unknown.
+   */
   async open(
     description: TransactionDescription,
     tx: object,
@@ -195,7 +197,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     this.assertGoesOn();
     const outer = this.#openAround();
     const claimed = this.#toClaim(description, outer);
-    // Where nothing is claimed it starts in this very turn: callers look at once whether it is active.
+    // Without claims it starts synchronously, because callers check at once whether it is active.
     const tickets = claimed.length === 0 ? [] : await drawTickets(claimed, description);
     const hooks = new HookContext(tickets);
     try {
@@ -230,7 +232,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     const hooks = new HookContext();
     let scope: TransactionScope | undefined;
     let isDone = false;
-    /** Some ORMs hide it behind the error of their rollback. */
+    /** Our error, which some ORMs hide behind that of their rollback. */
     let ours: LockError | undefined;
     try {
       let overdue: (error: Error) => void = () => {};
@@ -271,7 +273,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     }
   }
 
-  /** What a transaction that is opened here and now has to claim. */
+  /** The holds that a transaction opened here has to claim. */
   #toClaim(
     { connection = 'default', isNew = false }: TransactionDescription,
     outer: TransactionScope | undefined,

@@ -1,10 +1,10 @@
 import { atNextTurn } from '../../core/runtime/arrived-messages.js';
 import { systemClock } from '../../core/time/clock.js';
 
-/** How long a transaction that is rolled back waits for the locked calls that still run in it. */
+/** How long a rollback waits for locked calls still running in the transaction. */
 const LIMIT_MS = 5_000;
 
-/** The locked calls that run inside of one transaction, in whatever branch of its body. */
+/** The locked calls running inside one transaction, in any branch of its body. */
 export class Branches {
   #running = 0;
   #onNone: () => void = () => {};
@@ -23,12 +23,15 @@ export class Branches {
     }
   }
 
-  /** Lets those end that can in this turn: who leaves an Observable after a value has it before the call has ended. */
+  /**
+   * Lets calls end that can in this turn: a subscriber that leaves an Observable after a value gets it before the call
+   * has ended.
+   */
   endOfTurn(): Promise<void> {
     return new Promise((resolve) => atNextTurn(() => resolve()));
   }
 
-  /** Waits until all of them have ended. @returns false if they continue for more than five seconds */
+  /** Waits until all calls have ended. @returns false if any takes more than five seconds */
   ended(): Promise<boolean> {
     if (!this.areRunning) return Promise.resolve(true);
     return new Promise((resolve) => {

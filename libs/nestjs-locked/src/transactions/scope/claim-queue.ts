@@ -1,9 +1,9 @@
 import { whenDue } from '../../core/time/after-silence.js';
 import type { Clock } from '../../core/time/clock.js';
 
-/** A transaction that claims, or waits to. */
+/** A transaction that claims or waits to. */
 export interface Claimant {
-  /** Whether it has a connection already. */
+  /** Whether it already has a connection. */
   readonly isConnected: boolean;
 }
 
@@ -13,8 +13,8 @@ interface Waiting {
 }
 
 /**
- * Which transaction may claim one hold on one connection, in order of arrival. Those that have a connection go before
- * those that have none, also before the first one: that one may wait for theirs, in the pool.
+ * Decides which transaction may claim one hold on one connection, in order of arrival. Transactions with a connection
+ * overtake those without, even the first one, which may be waiting for that connection in the pool.
  */
 export class ClaimQueue {
   readonly #waiting = new Set<Waiting>();
@@ -25,7 +25,7 @@ export class ClaimQueue {
     return this.#first === claimant;
   }
 
-  /** @returns whether it has become the first one in time */
+  /** @returns whether it became first in time */
   enter(claimant: Claimant, clock: Clock, waitMs: number): Promise<boolean> {
     if (this.#first === undefined || (claimant.isConnected && !this.#first.isConnected)) {
       this.#first = claimant;
@@ -47,7 +47,7 @@ export class ClaimQueue {
     });
   }
 
-  /** Does nothing if another one has overtaken it. */
+  /** Does nothing if another transaction has overtaken it. */
   leave(claimant: Claimant): void {
     if (this.#first !== claimant) return;
     this.#first = undefined;

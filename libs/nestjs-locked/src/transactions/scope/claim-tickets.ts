@@ -8,12 +8,12 @@ import type { GuardingHold } from './guarding-hold.js';
 import type { TransactionDescription } from './transaction-description.js';
 
 const QUEUES = new WeakMap<Hold, Map<string, ClaimQueue>>();
-/** The tickets that the present async context has. Two adapters may see the same transaction being opened. */
+/** The tickets of the current async context, because two adapters may see the same transaction being opened. */
 const OWN = new AsyncLocalStorage<readonly Ticket[]>();
-/** Those whose ticket is not the first one of its queue yet. */
+/** The transactions whose ticket is not yet first in its queue. */
 const WAITING = new Set<Waiting>();
 
-/** The position of a transaction in the queue of those that claim the same hold on the same connection. */
+/** The position of a transaction in the queue for claims of the same hold on the same connection. */
 export interface Ticket extends Claimant {
   readonly hold: Hold;
   readonly queue: ClaimQueue;
@@ -22,10 +22,10 @@ export interface Ticket extends Claimant {
   isOver: boolean;
 }
 
-/** What of a transaction is known before it is opened. */
+/** The part of a transaction known before it is opened. */
 type Opened = Pick<TransactionDescription, 'connection' | 'isConnected'>;
 
-/** A transaction that waits in a queue before it is opened, with the tickets that it has for others. */
+/** A transaction that waits in a queue before it is opened, with its tickets for other queues. */
 interface Waiting {
   readonly has: readonly Ticket[];
   readonly wants: ClaimQueue;
@@ -54,12 +54,12 @@ async function workWithTickets<T>(
   }
 }
 
-/** Runs work that belongs to the transaction that has these tickets. */
+/** Runs work of the transaction with these tickets. */
 export function inContextOf<R>(taken: readonly Ticket[], work: () => R): R {
   return taken.length === 0 ? work() : OWN.run([...ticketsHere(), ...taken], work);
 }
 
-/** Without those that are over: a transaction may begin the next one, without an end. */
+/** Omits tickets that are over, because transactions may start one another endlessly. */
 function ticketsHere(): readonly Ticket[] {
   return (OWN.getStore() ?? []).filter(({ isOver }) => !isOver);
 }
@@ -72,16 +72,16 @@ export function returnTickets(taken: readonly Ticket[]): void {
 }
 
 /**
- * The transaction is open, and is about to claim: from now on, nobody overtakes it any more.
+ * Called when the transaction is open and about to claim: from now on, it cannot be overtaken.
  *
- * @returns false if one that had a connection before has overtaken it
+ * @returns false if a transaction that had a connection earlier has overtaken it
  */
 export function areFirst(taken: readonly Ticket[]): boolean {
   for (const ticket of taken) ticket.isConnected = true;
   return taken.every((ticket) => ticket.queue.isFirst(ticket));
 }
 
-/** Queues again after being overtaken: for all holds, so that the order stays. @throws as `drawTickets` */
+/** Queues again after being overtaken: for all holds, to keep the order. @throws as `drawTickets` */
 export async function drawAgain(taken: readonly Ticket[]): Promise<void> {
   for (const ticket of taken) ticket.queue.leave(ticket);
   const around = ticketsHere().filter((ticket) => !taken.includes(ticket));
@@ -97,16 +97,16 @@ function queueOf(hold: Hold, connection: string): ClaimQueue {
 }
 
 /**
- * Transactions under the same hold that have to claim it run one after the other in the database, where the second one
- * would wait with a connection, and would fail above READ COMMITTED. So they wait here, before they are opened.
+ * Makes transactions that have to claim the same hold wait here before they are opened. In the database, which runs
+ * them one after the other, the second one would occupy a connection, and would fail above READ COMMITTED.
  *
- * One that is connected before overtakes one that is not: that one may wait, in the pool, for its connection.
+ * A connected transaction overtakes one without a connection, which may be waiting for that connection in the pool.
  *
- * @param holds the holds that will be claimed
- * @returns the tickets, all of them first, to be returned at the end of the transaction; `areFirst` says whether they
- * still are
- * @throws LockNotAcquiredError if the others take longer than the lease, or than the call was willing to wait ·
- * LockInTransactionError if they would wait for each other
+ * @param holds the holds to claim
+ * @returns the tickets, all of them first, to return at the end of the transaction; `areFirst` says whether they still
+ * are
+ * @throws LockNotAcquiredError if the others take longer than the lease or the call's `waitMs` · LockInTransactionError
+ * if they would wait for each other
  */
 export async function drawTickets(
   holds: readonly GuardingHold[],
@@ -156,7 +156,7 @@ async function draw(ticket: Ticket, has: readonly Ticket[]): Promise<void> {
 
 /**
  * Whether the transaction that is first in this queue waits, directly or through others, behind one of our tickets.
- * @returns the ticket of ours behind which it waits
+ * @returns our ticket behind which it waits
  */
 function waitsFor(
   queue: ClaimQueue,
@@ -174,7 +174,7 @@ function waitsFor(
   return undefined;
 }
 
-/** One order for all transactions, so that no two of them can each be first where the other one waits. */
+/** One order for all transactions, so that no two can each be first where the other waits. */
 function inOneOrder(holds: readonly GuardingHold[]): readonly Hold[] {
   return [...holds]
     .sort(

@@ -4,7 +4,7 @@ import { quoted } from '../../core/runtime/quoted.js';
 import type { GuardingHold } from './guarding-hold.js';
 
 const WHAT_TO_DO =
-  'leave the locked call, take the lock again as soon as it is free, look at the data, and repeat the work only if it is missing';
+  'leave the locked call, take the lock again as soon as it is free, check the data, and repeat the work only if it is missing';
 
 /** @param cause the driver's error; undefined if the database did not answer in time */
 export function commitUnknown(holds: readonly Hold[], cause: unknown): LockCommitUnknownError {
@@ -17,7 +17,7 @@ export function commitUnknown(holds: readonly Hold[], cause: unknown): LockCommi
 }
 
 /**
- * A transaction that is opened under a hold after a commit in doubt would repeat what may have been done.
+ * Refuses a transaction under a hold after a commit in doubt, because it might repeat committed work.
  * @throws LockCommitUnknownError
  */
 export function assertNoDoubt(holds: readonly GuardingHold[]): void {
@@ -25,7 +25,7 @@ export function assertNoDoubt(holds: readonly GuardingHold[]): void {
     const { doubt } = hold;
     if (doubt === undefined) continue;
     throw new LockCommitUnknownError(
-      `Cannot open a transaction under ${named([hold])}: whether an earlier one under it was committed is not known, and this one could repeat it; ${WHAT_TO_DO}`,
+      `Cannot open a transaction under ${named([hold])}: it is unknown whether an earlier one under it was committed, and this one could repeat it; ${WHAT_TO_DO}`,
       hold.key,
       { cause: doubt },
     );

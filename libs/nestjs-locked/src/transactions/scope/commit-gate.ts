@@ -7,8 +7,8 @@ import type { GuardingHold } from './guarding-hold.js';
 import { TransactionGuard } from './transaction-guard.js';
 
 /**
- * What stands between the body of a transaction and its COMMIT: every hold under which it runs must have been claimed,
- * and must still be held. A claim that has failed keeps the gate closed, even if the body swallows the error.
+ * The gate between the body of a transaction and its COMMIT: every hold under which it runs must be claimed and still
+ * held. A failed claim keeps the gate closed, even if the body swallows the error.
  */
 export class CommitGate {
   readonly #guard: TransactionGuard;
@@ -26,18 +26,18 @@ export class CommitGate {
     return this.#guard.hasClaimed(locks, key);
   }
 
-  /** Those of these holds that still have to be claimed, perhaps once more. */
+  /** The holds that still have to be claimed, possibly again. */
   missing(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     const undone = this.#guard.claimedInSavepoint(holds);
     return holds.filter((one) => !this.guards(one.hold) || undone.includes(one));
   }
 
-  /** Whether a statement was sent for it: some statements can only be the first of a transaction. */
+  /** Whether the gate has sent a statement, because some statements must be the first of a transaction. */
   get hasSpoken(): boolean {
     return this.#guard.hasSpoken;
   }
 
-  /** Before the first statement of the body. */
+  /** Called before the first statement of the body. */
   async begin(holds: readonly GuardingHold[]): Promise<void> {
     try {
       await this.#guard.begin(holds);
@@ -48,23 +48,23 @@ export class CommitGate {
   }
 
   /**
-   * Later, while the body runs.
+   * Called later, while the body runs.
    *
-   * @param isInSavepoint asked where a claim is sent
-   * @throws whatever makes it unsafe to continue under these holds
+   * @param isInSavepoint called where a claim is sent
+   * @throws if it is unsafe to continue under these holds
    */
   async add(holds: readonly GuardingHold[], isInSavepoint?: () => boolean): Promise<void> {
     try {
       await this.#guard.add(holds, isInSavepoint);
     } catch (error) {
-      // The body has begun, so nothing repeats it because a claim has met another one.
+      // The body has begun, so it is not repeated after a conflict of claims.
       const cause = error instanceof ClaimConflict ? error.cause : error;
       this.#failure ??= cause as Error;
       throw cause;
     }
   }
 
-  /** The body is done. @throws whatever forbids the COMMIT: the transaction is rolled back then */
+  /** Called when the body is done. @throws if the COMMIT is forbidden, after which the transaction is rolled back */
   async pass(): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     const holds = [...this.holds].map(([hold, locks]) => ({ locks, hold }));
@@ -73,7 +73,7 @@ export class CommitGate {
     await this.#guard.assertCanCommit();
   }
 
-  /** The gate has let it pass a while ago, and now its COMMIT is sent. @throws LockLostError */
+  /** Called when the COMMIT is sent, some time after the gate. @throws LockLostError */
   assertHeld(): void {
     this.#guard.assertHeld();
   }
@@ -84,9 +84,9 @@ export class CommitGate {
   }
 
   /**
-   * The transaction has ended, and keeps its holds no longer.
-   * @param doubt nobody knows whether it was committed: the keys end with their leases
-   * @param bodyRuns the work continues without the transaction, and must not believe that it is locked
+   * Called when the transaction has ended and no longer keeps its holds.
+   * @param doubt set if the outcome is unknown: the keys stay taken until their leases expire
+   * @param bodyRuns whether the work continues without the transaction, and must learn that it is not locked any more
    */
   end(doubt: LockCommitUnknownError | undefined, bodyRuns: boolean): void {
     if (doubt !== undefined) this.#guard.commitUnknown(doubt);

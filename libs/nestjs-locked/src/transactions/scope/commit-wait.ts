@@ -2,12 +2,12 @@ import type { Hold } from '../../core/queue/hold.js';
 import { readArrived } from '../../core/runtime/arrived-messages.js';
 import { systemClock } from '../../core/time/clock.js';
 
-/** After this share of a lease, an unanswered COMMIT is late: the lease is not renewed until it is answered. */
+/** The share of a lease after which an unanswered COMMIT is late, and the lease is not renewed until the answer. */
 const LATE_SHARE = 1 / 3;
 
 /**
- * The wait for the answer to a COMMIT. A connection that has died in silence never answers, so the wait ends with the
- * leases under which the transaction runs: a COMMIT has the length of a lease, and at most a third of it more.
+ * The wait for the answer to a COMMIT. A silently dead connection never answers, so the wait ends with the leases of
+ * the transaction: a COMMIT has the length of a lease, plus at most a third.
  */
 export class CommitWait {
   readonly #holds: () => Iterable<Hold>;
@@ -21,7 +21,7 @@ export class CommitWait {
     this.#onOverdue = onOverdue;
   }
 
-  /** The COMMIT is sent now, or waits for its turn on the connection. */
+  /** Called when the COMMIT is sent, or waits for its turn on the connection. */
   begin(): void {
     if (this.#cancel !== undefined) return;
     let ms = Infinity;
@@ -31,7 +31,7 @@ export class CommitWait {
     if (ms < Infinity) this.#after(ms, () => this.#isLate());
   }
 
-  /** It was answered, or is not waited for any longer. */
+  /** Called when it was answered or is no longer awaited. */
   end(): void {
     this.#cancel?.();
     this.#cancel = undefined;
@@ -52,7 +52,7 @@ export class CommitWait {
     else void this.#lastLook();
   }
 
-  /** The answer may lie in the socket, because this process has stood still. */
+  /** Reads the socket once more, because this process may have been blocked. */
   async #lastLook(): Promise<void> {
     const cancel = this.#cancel;
     await readArrived();

@@ -3,12 +3,12 @@ import { isRefusedCommit } from '../sql/sql-error.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
 
 /**
- * How far a COMMIT got. ORMs run hooks of the application before and after it: their errors look like those of the
- * COMMIT itself.
+ * The progress of a COMMIT. Errors of application hooks that ORMs run before and after it look like those of the COMMIT
+ * itself.
  */
 export type CommitProgress = 'not-sent' | 'sent' | 'answered';
 
-/** What became of a transaction that failed after its body. @param progress undefined = nobody knows */
+/** The outcome of a transaction that failed after its body. @param progress undefined = unknown */
 export function outcomeOfFailedCommit(
   error: unknown,
   progress: CommitProgress | undefined,

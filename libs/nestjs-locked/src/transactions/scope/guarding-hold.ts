@@ -10,19 +10,19 @@ export interface GuardingHold {
 }
 
 /**
- * What the present async context holds, from every service. A hold that was lost counts as well: what its call has read
- * may be out of date, so a transaction that is opened under it must be refused, not left without a guard.
+ * The holds of the current async context in all services. Lost holds count too: their calls may have read outdated
+ * data, so a transaction under them must be refused, not left unguarded.
  */
 export function holdsHere(): GuardingHold[] {
   return [...locksInUse()].flatMap((locks) => locks.openHere().map((hold) => ({ locks, hold })));
 }
 
 /**
- * A transaction may have waited for its turn and for a connection since it was requested. If the call that asked has
- * ended meanwhile, nothing would guard it.
+ * Checks the holds again after a transaction has waited for its turn and a connection: if the requesting call has ended
+ * meanwhile, nothing would guard it.
  *
- * @param holds what the present async context held when the transaction was requested
- * @throws LockLostError if one of them is held here no longer
+ * @param holds the holds of the current async context when the transaction was requested
+ * @throws LockLostError if one of them is no longer held here
  */
 export function assertStillHere(holds: readonly GuardingHold[]): void {
   if (holds.length === 0) return;
@@ -45,11 +45,12 @@ export function fenceOn(
 }
 
 /**
- * A lock of `acquire()` is the current one of no context: a transaction that is opened after it would run without the
- * fence that its caller counts on.
+ * Refuses a transaction after `acquire()`: its lock is not current in any context, so the transaction would run without
+ * the fence that the caller relies on.
  *
- * @param holds what the transaction is going to know
- * @throws LockInTransactionError if this async context has acquired another one before · LockLostError if that was lost
+ * @param holds the holds known to the transaction
+ * @throws LockInTransactionError if this async context has acquired another lock before · LockLostError if that was
+ * lost
  */
 export function assertNoneAcquired(holds: readonly GuardingHold[], connection: string): void {
   for (const locks of locksInUse()) {
@@ -68,8 +69,7 @@ export function assertNoneAcquired(holds: readonly GuardingHold[], connection: s
 }
 
 /**
- * A transaction is not fenced if its connection is not among those that the fence is for. If one of these names is not
- * the name of anything, it may be meant for this very connection.
+ * Refuses an unfenced transaction if `fence.connections` has an unknown name, which may be meant for this connection.
  *
  * @throws LockConfigError
  */

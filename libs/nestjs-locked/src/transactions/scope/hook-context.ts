@@ -6,22 +6,22 @@ const HOOKS = new AsyncLocalStorage<HookContext>();
 const CONTEXTS = new WeakMap<TransactionScope, HookContext>();
 
 /**
- * The context in which one transaction is opened and ended, and in which ORMs run its hooks. They are no part of its
- * body, but it waits for them: a second transaction that they open must not wait for it.
+ * The context in which one transaction is opened and ended, and in which ORMs run its hooks. Hooks are not part of the
+ * body, but the transaction waits for them: a second transaction opened in a hook must not wait for the first.
  */
 export class HookContext {
   readonly #tickets: readonly Ticket[];
-  /** Those that have ended are not kept: a transaction may begin the next one, without an end. */
+  /** Ended contexts are not kept, because transactions may start one another endlessly. */
   readonly #outer: HookContext | undefined = HookContext.#openHere();
   #scope: TransactionScope | undefined;
   #isOver = false;
 
-  /** @param tickets of the transaction, unless its context has them already */
+  /** @param tickets the transaction's tickets, unless its context already has them */
   constructor(tickets: readonly Ticket[] = []) {
     this.#tickets = tickets;
   }
 
-  /** The transactions whose hooks may run here, from the innermost one. */
+  /** The transactions whose hooks may run here, innermost first. */
   static scopesHere(): readonly TransactionScope[] {
     const scopes: TransactionScope[] = [];
     for (let context = HookContext.#openHere(); context !== undefined; context = context.#outer) {
@@ -40,7 +40,7 @@ export class HookContext {
     return inContextOf(this.#tickets, () => HOOKS.run(this, work));
   }
 
-  /** @returns the scope of its transaction, which is open now */
+  /** @returns the scope of its transaction, now open */
   opened(scope: TransactionScope): TransactionScope {
     this.#scope = scope;
     this.#isOver = false; // a driver may repeat it
@@ -49,14 +49,14 @@ export class HookContext {
     return scope;
   }
 
-  /** What was begun in this context keeps it, and is to keep nothing else. */
+  /** Drops everything, because code started in this context may keep it for ever. */
   end(): void {
     this.#isOver = true;
     this.#scope = undefined;
   }
 }
 
-/** Runs hooks of a transaction that is opened by hand, as long as it is open. */
+/** Runs hooks of a manually driven transaction while it is open. */
 export function runHooks<R>(scope: TransactionScope | undefined, hooks: () => R): R {
   const context = scope?.isOpen === true ? CONTEXTS.get(scope) : undefined;
   return context === undefined ? hooks() : context.run(hooks);

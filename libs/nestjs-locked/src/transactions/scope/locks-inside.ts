@@ -10,15 +10,15 @@ import type { TransactionDescription } from './transaction-description.js';
 import type { Refusal } from './transaction-refusal.js';
 import type { Asker, TransactionRun } from './transaction-run.js';
 
-/** A single try waits for no other branch, except for one that is about to be answered. */
+/** How long a single try waits for a branch that is about to be answered; it waits for no other. */
 const SINGLE_TRY_BRANCH_MS = 500;
 
-/** What a call asks for, and until when it may wait, on the monotonic clock. */
+/** The request of a call, and until when it may wait, on the monotonic clock. */
 interface Asked extends AskedLocks {
   readonly until: number;
 }
 
-/** An open transaction, as it is seen when locks are requested inside of it. */
+/** An open transaction as seen by lock requests inside it. */
 export interface TransactionLevel {
   readonly description: TransactionDescription;
   readonly connection: string;
@@ -27,42 +27,42 @@ export interface TransactionLevel {
   readonly run: TransactionRun;
   readonly startedAt: number;
   readonly ageMs: number;
-  /** The transactions around it and this one, the outermost first. */
+  /** The outer transactions and this one, outermost first. */
   readonly levels: readonly TransactionLevel[];
-  /** Whether the outermost transaction has ended, however: its caller is told so, and it cannot be run again. */
+  /** Whether the outermost transaction has ended in any way, so that it cannot be run again. */
   readonly hasOutlived: boolean;
   readonly inside: LocksInside;
-  /** Whether each statement sees what others have committed before it; undefined if its level is not known. */
+  /** Whether each statement sees data committed before it; undefined if the isolation level is unknown. */
   seesFreshData(): Promise<boolean | undefined>;
-  /** What it keeps for this service until its end. */
+  /** The levels that it keeps for this service until its end. */
   kept(locks: TransactionalLocks): readonly ReentryLevel[];
-  /** @returns false if it takes no more: what was taken does not become its own then */
+  /** @returns false if it takes no more levels, which then do not become its own */
   keep(locks: TransactionalLocks, taken: readonly ReentryLevel[]): boolean;
   guards(hold: Hold): boolean;
-  /** Guards its COMMIT with these holds, too. @throws whatever makes it unsafe to continue under them */
+  /** Guards its COMMIT with these holds too. @throws if it is unsafe to continue under them */
   guardWith(holds: readonly GuardingHold[]): Promise<void>;
-  /** @throws LockInTransactionError if it takes no work any more · TransactionRestart if it is run again */
+  /** @throws LockInTransactionError if it takes no more work · TransactionRestart if it is run again */
   assertTakesWork(asker: Asker): void;
   refusal(why: Refusal, asker: Asker): Error;
 }
 
 /**
- * What becomes of a lock requested inside an open transaction. A key that the context holds already is joined.
- * For any other key, the call's option `insideTransaction` decides:
+ * Handles locks requested inside an open transaction. A key that the context already holds is joined. For any other
+ * key, the call's option `insideTransaction` decides:
  *
  * - 'reject': the call is refused.
  * - 'restart': the transaction is rolled back, and run again from its beginning with the lock held.
  * - 'join': if that is safe, the lock is taken here, and kept until the outermost open transaction has ended.
  *
- * The work under a lock may be part of every transaction that is open around it, so the hold guards the COMMIT of each.
+ * The work under a lock may be part of every enclosing transaction, so the hold guards the COMMIT of each.
  */
 export class LocksInside {
   readonly #level: TransactionLevel;
-  /** Parallel branches of the body take their locks one after the other. */
+  /** Makes parallel branches of the body take their locks one after the other. */
   readonly #mutex = new BranchMutex();
   /**
-   * How long the keys of its calls stay taken at least. If it is run again, their work counts for nothing, and the next
-   * run must not find them taken.
+   * How long at least the keys of its calls stay taken. If the transaction is run again, their work is discarded, and
+   * the next run must not find them taken.
    */
   readonly #keptUntil = new Map<Hold, number>();
 
@@ -71,20 +71,20 @@ export class LocksInside {
   }
 
   /**
-   * All its waits together last no longer than `waitMs`.
-   * @returns held re-entry levels, one for each key @throws as `OpenTransaction.take`
+   * Takes the keys; all waits together last at most `waitMs`.
+   * @returns one held re-entry level for each key @throws as `OpenTransaction.take`
    */
   async take(locks: TransactionalLocks, request: AskedLocks): Promise<readonly ReentryLevel[]> {
     const level = this.#level;
     const asked = { ...request, until: systemClock.now() + request.options.waitMs };
     await this.#decideOnMissing(locks, asked);
-    const taken = await locks.take(asked.keys, withTheRest(asked)); // joins what is there now
+    const taken = await locks.take(asked.keys, withTheRest(asked)); // joins the present holds
     try {
       level.run.assertGoesOn();
       if (level.isOpen) {
         level.assertTakesWork(asked);
         await this.#guardAll(taken.map(({ hold }) => ({ locks, hold })));
-      } // otherwise ordinary ones: the transaction has not waited for the work that asks
+      } // otherwise ordinary locks: the transaction has not waited for the requesting work
       this.#keepTaken(taken, request.options.holdAtLeastMs);
     } catch (error) {
       await closeAll(taken);
@@ -93,7 +93,7 @@ export class LocksInside {
     return taken;
   }
 
-  /** The work begins now. */
+  /** Called when the work begins. */
   #keepTaken(taken: readonly ReentryLevel[], holdAtLeastMs: number): void {
     const { inside } = this.#outermost;
     const until = systemClock.now() + holdAtLeastMs;
@@ -103,7 +103,7 @@ export class LocksInside {
     }
   }
 
-  /** The transaction has ended, and is not run again: what its calls have requested holds. */
+  /** Called when the transaction has ended and is not run again: the `holdAtLeastMs` of its calls takes effect. */
   workCounts(): void {
     for (const [hold, until] of this.#keptUntil) keepUntil(hold, until);
   }
@@ -115,7 +115,7 @@ export class LocksInside {
     if (missing.keys.length === 0) return;
     const { insideTransaction, signal } = missing.options;
     if (insideTransaction === 'restart' && signal?.aborted === true) {
-      return run.noteAborted(locks, missing); // `take` says so
+      return run.noteAborted(locks, missing); // `take` reports it
     }
     run.assertNotRefused(locks, missing);
     switch (insideTransaction) {
@@ -138,7 +138,7 @@ export class LocksInside {
     return { ...asked, keys: asked.keys.filter((key) => !held.has(key)) };
   }
 
-  /** What was read so far may be older than the lock, even if that is free now: only a fresh run is protected by it. */
+  /** Demands a fresh run: data read so far may be older than the lock, even if that is free now. */
   #beginAnew(asker: Asker, demand: () => never): never {
     this.#level.assertTakesWork(asker);
     if (this.#level.hasOutlived) throw this.#level.refusal('outlived', asker);
@@ -153,7 +153,7 @@ export class LocksInside {
     const { waitMs, signal } = options;
     const branchMs = waitMs === 0 ? SINGLE_TRY_BRANCH_MS : Math.max(0, until - systemClock.now());
     const outcome = await this.#mutex.enter(systemClock, branchMs, signal);
-    if (outcome === 'aborted') return; // `take` says so
+    if (outcome === 'aborted') return; // `take` reports it
     if (outcome === 'busy') throw branchIsWaiting(keys[0] as string, waitMs);
     try {
       await take();
@@ -162,10 +162,10 @@ export class LocksInside {
     }
   }
 
-  /** Waits with the transaction open, for at most half of the time that it has left. */
+  /** Waits with the transaction open, for at most half of its remaining time. */
   async #takeHere(locks: TransactionalLocks, asked: Asked): Promise<void> {
     const level = this.#level;
-    if (!level.isOpen) return; // an ordinary lock
+    if (!level.isOpen) return; // now an ordinary lock
     const missing = this.#missing(locks, asked);
     if (missing.keys.length === 0) return;
     level.assertTakesWork(missing);
@@ -179,12 +179,12 @@ export class LocksInside {
     if (!keeper.keep(locks, taken)) await closeAll(taken);
   }
 
-  /** Holds that were acquired elsewhere become the current ones of code inside the transaction. */
+  /** Makes holds acquired elsewhere the current ones of code inside the transaction. */
   async adopt(locks: TransactionalLocks, holds: readonly Hold[], callSite: string): Promise<void> {
     const level = this.#level;
     const asker = { callSite, keys: holds.map(({ key }) => key) };
     level.assertTakesWork(asker);
-    // A hold that is younger than the outermost transaction is treated like a lock requested inside of it.
+    // A hold younger than the outermost transaction is treated like a lock requested inside it.
     const { startedAt } = this.#outermost;
     const younger = holds.find((hold) => hold.since > startedAt && !level.guards(hold));
     switch (younger?.options.insideTransaction) {
@@ -204,9 +204,7 @@ export class LocksInside {
     for (const level of this.#level.levels) await level.guardWith(holds);
   }
 
-  /**
-   * @throws LockInTransactionError if the work would not see what the last holder has written, or could not be fenced
-   */
+  /** @throws LockInTransactionError if the work would not see the last holder's writes, or could not be fenced */
   async #assertMayJoin(locks: TransactionalLocks, asker: Asker): Promise<void> {
     const fresh = await Promise.all(this.#level.levels.map((level) => level.seesFreshData()));
     if (fresh.includes(false)) throw this.#level.refusal('stale-snapshot', asker);
@@ -223,7 +221,7 @@ export class LocksInside {
   }
 }
 
-/** The call's options with what is left of its wait. How long its keys stay taken is decided when its work begins. */
+/** The call's options with the rest of its wait. `holdAtLeastMs` is applied when its work begins. */
 function withTheRest({ options, until }: Asked): ResolvedLockOptions {
   const leftMs = Math.max(0, Math.ceil(until - systemClock.now()));
   return { ...options, waitMs: Math.min(leftMs, options.waitMs), holdAtLeastMs: 0 };

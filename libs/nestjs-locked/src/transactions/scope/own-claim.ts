@@ -3,13 +3,14 @@ import { HookContext } from './hook-context.js';
 import type { TransactionScope } from './transaction-scope.js';
 
 /**
- * A second transaction inside the first would wait for the row that the first one has claimed, and the first one waits
- * for it to end. It is refused before it asks for a connection: the last one of the pool may be that of the first.
+ * Refuses a second transaction inside the first: it would wait for the row that the first one has claimed, while the
+ * first one waits for it to end. Refused before it requests a connection, because the first one may have the last of
+ * the pool.
  *
- * That is so as well for the hooks of the first one, up to its COMMIT or ROLLBACK.
+ * The same applies to hooks of the first one, up to its COMMIT or ROLLBACK.
  *
- * @param outer the innermost transaction around it
- * @param holds what it would claim
+ * @param outer the innermost enclosing transaction
+ * @param holds the holds it would claim
  * @throws LockInTransactionError
  */
 export function assertNotClaimedAround(

@@ -11,43 +11,43 @@ const MAX_RESTARTS = 8;
 interface Wanted {
   readonly locks: TransactionalLocks;
   readonly key: string;
-  /** The options of the call that asked first: that call would acquire the key, and later ones would join. */
+  /** The options of the first requesting call, which would acquire the key; later calls would join. */
   readonly options: ResolvedLockOptions;
-  /** How long the transaction had waited already when the key was requested. */
+  /** How long the transaction had already waited when the key was requested. */
   readonly waitedBefore: number;
   /**
-   * Set if somebody else held it for the whole wait: in one more run without it, the call that asks gets this error.
+   * Set if somebody else held the key for the whole wait: in a further run without it, the requesting call gets this
+   * error.
    */
   refused: LockNotAcquiredError | undefined;
   /**
-   * Set if the signal of the call had aborted before the key was waited for, and the key was not free. In one more run
-   * without it, the call says what that means: its signal has aborted there as well, because its caller has gone; or it
-   * has another one, because the first was left with the run that was given up, as one that a `finally` aborts.
+   * Set if the call's signal had aborted before the wait and the key was not free. A further run without the key shows
+   * the reason: either the signal has aborted there too, because the caller has left, or the call has a new signal,
+   * because the old one belonged to the abandoned run, such as one aborted in a `finally`.
    */
   hasUnclearSignal: boolean;
-  /** Its runs leave their signals behind, as was seen: one that has aborted before the wait says nothing. */
+  /** Whether its runs were seen to discard their signals, so that one aborted before the wait has no meaning. */
   readonly leavesSignals: boolean;
 }
 
-/** Neighbours in the order of keys that can be taken with one call. */
+/** Adjacent keys in order that can be taken with one call. */
 interface Batch {
   readonly locks: TransactionalLocks;
   readonly wanted: readonly Wanted[];
 }
 
 /**
- * The runs of one outermost transaction: it is run again with all the keys that were requested inside of it, until
- * nothing new is requested. Between two runs, no key of an earlier run stays held: waiting for some while holding
- * others would be out of order.
+ * The runs of one outermost transaction, which is run again with all the keys requested inside it until nothing new is
+ * requested. No key of an earlier run stays held between runs, because waiting for some keys while holding others would
+ * violate the order.
  *
- * If a key is not free in time, the whole transaction fails, unless the call that requested it has an answer of its own
- * to that (a single try, or `onBusy`). Then the transaction is run once more without the key, so that the call can give
- * its answer.
+ * If a key is not free in time, the whole transaction fails, unless the requesting call handles that itself (a single
+ * try, or `onBusy`). Then the transaction is run once more without the key, so that the call can do so.
  */
 export class RepeatedRuns implements RunMemory {
   readonly #wanted: Wanted[] = [];
   #runs = 0;
-  /** The sum of all waits for keys: a call waits for its keys as long as its `waitMs` says, over all runs together. */
+  /** The sum of all waits for keys: the `waitMs` of a call covers all runs together. */
   #waitedMs = 0;
   #waitingSince: number | undefined;
   #endedAt = Infinity;
@@ -99,7 +99,7 @@ export class RepeatedRuns implements RunMemory {
       const known = this.#find(locks, key);
       if (known !== undefined && isToBeHeld(known)) continue;
       if (known !== undefined) this.#forget(known);
-      // Without it, the key was only tried once: the call still waits for it.
+      // Without a signal, the key was only tried once, and the call still waits for it.
       const waitedBefore = known?.hasUnclearSignal === true ? known.waitedBefore : this.#waited();
       const leavesSignals = known?.hasUnclearSignal === true || known?.leavesSignals === true;
       const state = { refused: undefined, hasUnclearSignal: false, leavesSignals };
@@ -107,7 +107,7 @@ export class RepeatedRuns implements RunMemory {
     }
   }
 
-  /** Its caller has gone. Whoever else asks for the key has a signal of his own, which says what it says. */
+  /** Called when the caller has left. Other calls for the key have their own signals. */
   noteAborted(locks: TransactionalLocks, { keys, options }: AskedLocks): void {
     for (const key of keys) {
       const known = this.#find(locks, key);
@@ -124,7 +124,7 @@ export class RepeatedRuns implements RunMemory {
     return this.#wanted.find((wanted) => wanted.locks === locks && wanted.key === key);
   }
 
-  /** Takes the keys that were requested, with no transaction open, in one order across all lock services. */
+  /** Takes the requested keys with no transaction open, in one order across all lock services. */
   #holding<R>(run: TransactionRun, once: () => Promise<R>): Promise<R> {
     const wanted = this.#wanted.filter(isToBeHeld);
     if (wanted.length === 0) return once();
@@ -136,7 +136,7 @@ export class RepeatedRuns implements RunMemory {
     });
   }
 
-  /** Takes one batch inside of the other, then runs. An error after a batch was entered comes from what runs inside. */
+  /** Takes the batches nested in each other, then runs. An error after a batch was entered comes from inside. */
   async #taking<R>(
     batches: readonly Batch[],
     run: TransactionRun,
@@ -154,12 +154,12 @@ export class RepeatedRuns implements RunMemory {
     let entered = false;
     try {
       const keys = wanted.map(({ key }) => key);
-      // How long a key stays taken after its work is up to the calls that join: here is no work.
+      // Calls that join decide how long a key stays taken after their work; there is no work here.
       const forCalls = { ...options, waitMs, signal, holdAtLeastMs: 0 };
       return await locks.holding(keys, forCalls, (acquired) => {
         entered = true;
         return this.#taking(rest, run, once).catch((error: unknown) => {
-          // A call outside of the transaction may have requested more.
+          // A call outside the transaction may have requested more.
           if (run.isRepeated) for (const hold of acquired) hold.keptUntil = -Infinity;
           throw error;
         });
@@ -187,12 +187,12 @@ function isToBeHeld({ refused, hasUnclearSignal }: Wanted): boolean {
   return refused === undefined && !hasUnclearSignal;
 }
 
-/** A call that is willing to wait longer than the refused one may still get the key. */
+/** A call with a longer `waitMs` than the refused one may still get the key. */
 function isMorePatient(options: ResolvedLockOptions, than: ResolvedLockOptions): boolean {
   return options.waitMs > than.waitMs;
 }
 
-/** The same in every process: two transactions that need the same keys take them in the same order. */
+/** The same order in every process: two transactions that need the same keys take them in the same order. */
 function inOneOrder(a: Wanted, b: Wanted): number {
   return byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.key, b.key);
 }
@@ -210,7 +210,7 @@ function inBatches(wanted: readonly Wanted[]): Batch[] {
   return batches;
 }
 
-/** One call has one set of options, and each key is held as the call that requested it wants it. */
+/** Only keys with equal options, because one call has one set of options. */
 function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
   if (a.leavesSignals !== b.leavesSignals) return false;

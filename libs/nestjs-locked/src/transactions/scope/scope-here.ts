@@ -4,11 +4,11 @@ import { AFTERMATH_MS } from './transaction-run.js';
 import type { TransactionScope } from './transaction-scope.js';
 
 /**
- * A transaction, as the async context of its body keeps it. Whatever was begun there, such as a timer, may keep it for
- * ever, and the next transaction as well, so it is emptied as soon as the transaction does not matter any more.
+ * A transaction as the async context of its body refers to it. A timer or later transaction started there may keep the
+ * reference for ever, so it is emptied when the transaction no longer matters.
  */
 export class ScopeHere {
-  /** The one around it. */
+  /** The enclosing transaction. */
   readonly #outer: ScopeHere | undefined;
   #scope: TransactionScope | undefined;
 
@@ -22,12 +22,14 @@ export class ScopeHere {
     return this.#scope;
   }
 
-  /** The innermost one that matters. */
+  /** The innermost transaction that matters. */
   get innermost(): ScopeHere | undefined {
     return this.#scope === undefined ? this.#outer?.innermost : this;
   }
 
-  /** For a while, code that continues in a transaction that has failed, or was given up, is refused. */
+  /**
+   * Empties the reference, but only after the time in which code left in a failed or abandoned transaction is refused.
+   */
   forget(): void {
     if (this.#scope?.matters !== true) {
       this.#scope = undefined;
@@ -39,7 +41,7 @@ export class ScopeHere {
   }
 }
 
-/** The first that is looked for, from this one outwards. */
+/** The first scope that satisfies the condition, from this one outwards. */
 export function outwards(
   scope: TransactionScope | undefined,
   isIt: (scope: TransactionScope) => boolean,

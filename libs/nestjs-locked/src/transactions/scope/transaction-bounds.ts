@@ -1,20 +1,20 @@
 import type { TransactionTimeouts } from '../../core/transaction.options.js';
 import { LONGEST_MS, type TransactionBounds } from '../sql/database-session.js';
 
-/** Whenever a healthy holder is paused, it has at least this share of its lease left: it renews after every third. */
+/** The least share of its lease that a healthy holder has left at any time, because it renews after every third. */
 export const HEALTHY_SHARE = 2 / 3;
 
-/** What is kept free for the way to the database and for its clock: a tenth of what is left, and 50 ms at least. */
+/** The margin for the round trip to the database and its clock: a tenth of the rest, at least 50 ms. */
 function marginMs(remainingMs: number): number {
   return Math.max(50, remainingMs / 10);
 }
 
 /**
- * The limits that the database gets for the transaction, so that it ends a paused holder before the lease does: one
- * statement and one pause after it fit into what the lease has left at any time.
+ * The limits with which the database ends the transaction of a paused holder before its lease ends: one statement and
+ * one pause after it fit into the rest of the lease at any time.
  *
- * @param remainingMs what the lease has left now
- * @param holdLeftMs what is left of `maxHoldMs`
+ * @param remainingMs the rest of the lease
+ * @param holdLeftMs the rest of `maxHoldMs`
  */
 export function transactionBounds(
   given: TransactionTimeouts,

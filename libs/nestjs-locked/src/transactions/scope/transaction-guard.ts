@@ -16,25 +16,25 @@ import { limitsAnything } from '../sql/postgres-statements.js';
 import { fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
 
-/** The share of its lease that a holder must have left when it commits; if it has less, the lease is renewed first. */
+/** The share of its lease that a holder needs for a COMMIT; with less, the lease is renewed first. */
 const COMMIT_SHARE = 0.1;
 
 /**
- * The holds under which one transaction runs, no matter which code acquired them. It claims them in the database, lets
- * the transaction commit only while they are held, and keeps them until it has ended.
+ * The holds under which one transaction runs, whichever code acquired them. Claims them in the database, lets the
+ * transaction commit only while they are held, and keeps them until it has ended.
  */
 export class TransactionGuard {
-  /** How many transactions keep a hold. */
+  /** The number of transactions that keep a hold. */
   static readonly #keepers = new WeakMap<Hold, number>();
   readonly #connection: string;
   readonly #session: DatabaseSession | undefined;
   readonly #holds = new Map<Hold, TransactionalLocks>();
-  /** Whether the claim of a key lasts: one that was made in a savepoint is undone by a rollback to it. */
+  /** Whether the claim of a key is permanent: a rollback to a savepoint undoes a claim made after it. */
   readonly #claimed = new Map<TransactionalLocks, Map<string, boolean>>();
-  /** As it was opened: what is done in it later, and where, changes nothing. */
+  /** Decided when the transaction is opened; later contexts do not change it. */
   readonly #isFenced = !isUnfenced();
   #hasSpoken = false;
-  /** What was armed before any savepoint that could take it back. */
+  /** The bounds armed outside savepoints, whose rollback would undo them. */
   #armed: { readonly idleMs: number; readonly at: number } | undefined;
 
   constructor(connection: string, session: DatabaseSession | undefined) {
@@ -42,7 +42,7 @@ export class TransactionGuard {
     this.#session = session;
   }
 
-  /** Whether a transaction keeps it. */
+  /** Whether a transaction keeps the hold. */
   static isGuarded(hold: Hold): boolean {
     return (TransactionGuard.#keepers.get(hold) ?? 0) > 0;
   }
@@ -55,7 +55,7 @@ export class TransactionGuard {
     return this.#holds.has(hold);
   }
 
-  /** Whether it has sent a statement: some can only be the first of a transaction. */
+  /** Whether it has sent a statement, because some statements must be the first of a transaction. */
   get hasSpoken(): boolean {
     return this.#hasSpoken;
   }
@@ -64,12 +64,12 @@ export class TransactionGuard {
     return this.#claimed.get(locks)?.has(key) === true;
   }
 
-  /** The holds among these that the transaction has claimed, and whose claim may have been undone. */
+  /** Those of the holds that the transaction has claimed but whose claim may have been undone. */
   claimedInSavepoint(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(({ locks, hold }) => this.#claimed.get(locks)?.get(hold.key) === false);
   }
 
-  /** The holds among these that the transaction still has to claim. */
+  /** Those of the holds that the transaction still has to claim. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(
       ({ locks, hold }) =>
@@ -77,7 +77,7 @@ export class TransactionGuard {
     );
   }
 
-  /** Before the first statement of the body. */
+  /** Called before the first statement of the body. */
   async begin(holds: readonly GuardingHold[]): Promise<void> {
     await this.#session?.begin();
     const at = systemClock.now();
@@ -89,8 +89,8 @@ export class TransactionGuard {
   /**
    * Keeps the holds until the transaction has ended, and claims them.
    *
-   * @param isInSavepoint asked where a claim is sent
-   * @returns the time-outs that were armed @throws whatever makes it unsafe to continue
+   * @param isInSavepoint called where a claim is sent
+   * @returns the armed time-outs @throws if it is unsafe to continue
    */
   async add(
     added: readonly GuardingHold[],
@@ -102,7 +102,7 @@ export class TransactionGuard {
       TransactionGuard.#count(hold, 1);
       this.#holds.set(hold, locks);
     }
-    // A grant may be much shorter than the lease for which the database's time-outs are made.
+    // A grant may be much shorter than the lease from which the database's time-outs are derived.
     await Promise.all(
       added.map(({ hold }) => hold.refresh(hold.options.leaseMs * (HEALTHY_SHARE - COMMIT_SHARE))),
     );
@@ -146,7 +146,7 @@ export class TransactionGuard {
     );
   }
 
-  /** The gate before COMMIT. @throws whatever forbids it */
+  /** The gate before COMMIT. @throws if the COMMIT is forbidden */
   async assertCanCommit(): Promise<void> {
     if (this.#holds.size === 0) return;
     await this.#assertAllLast();
@@ -159,9 +159,9 @@ export class TransactionGuard {
   }
 
   /**
-   * How long the database may wait for the COMMIT; undefined if it is limited as strictly from the beginning. A
-   * transaction that is old enough to have been ended by that limit is asked all the same: before its COMMIT, there is
-   * no doubt yet.
+   * How long the database may wait for the COMMIT; undefined if the limit from the beginning is as strict. A
+   * transaction old enough to have been ended by that limit is checked all the same, because before COMMIT there is no
+   * doubt yet.
    */
   #commitIdleMs(): number | undefined {
     const idles = [...this.#holds].flatMap(([hold, { transactionOptions }]) => {
@@ -180,12 +180,12 @@ export class TransactionGuard {
     return this.#holds;
   }
 
-  /** Looks at the clock alone, when the COMMIT is sent. @throws LockLostError */
+  /** Reads only the clock when the COMMIT is sent. @throws LockLostError */
   assertHeld(): void {
     for (const hold of this.#holds.keys()) hold.assertHeld();
   }
 
-  /** Nobody knows whether it was committed: the keys end with their leases. */
+  /** Called when the outcome is unknown: the keys stay taken until their leases expire. */
   commitUnknown(doubt: LockCommitUnknownError): void {
     for (const [hold, { report }] of this.#holds) {
       hold.commitUnknown(doubt);
@@ -193,12 +193,12 @@ export class TransactionGuard {
     }
   }
 
-  /** The work under them continues without the transaction. */
+  /** Called when the work under the holds continues without the transaction. */
   loseHolds(): void {
     for (const hold of this.#holds.keys()) hold.lose('transaction-ended');
   }
 
-  /** The transaction keeps them no longer. */
+  /** Called when the transaction no longer keeps the holds. */
   release(): void {
     for (const hold of this.#holds.keys()) {
       hold.leave();
@@ -207,7 +207,7 @@ export class TransactionGuard {
   }
 }
 
-/** The time-outs, from the hold that has the least time left; undefined if they are off. */
+/** The time-outs, from the hold with the least time left; undefined if they are off. */
 function boundsUnder(holds: readonly GuardingHold[]): TransactionBounds | undefined {
   const timed = holds.flatMap(({ hold, locks: { transactionOptions } }) =>
     transactionOptions.timeouts === undefined
@@ -223,9 +223,9 @@ function boundsUnder(holds: readonly GuardingHold[]): TransactionBounds | undefi
 }
 
 /**
- * Whether a transaction that is opened here and now begins with a statement of ours: a claim, or time-outs.
+ * Whether a transaction opened here begins with our statement: a claim, or time-outs.
  *
- * @param survivesDisconnect whether its driver survives it if the database ends its connection
+ * @param survivesDisconnect whether its driver survives a connection closed by the database
  */
 export function speaksFirst(connection: string, survivesDisconnect: boolean): boolean {
   const holds = holdsHere();
@@ -234,7 +234,7 @@ export function speaksFirst(connection: string, survivesDisconnect: boolean): bo
   return bounds !== undefined && limitsAnything(armable(bounds, survivesDisconnect));
 }
 
-/** The services, each once, in the order in which every transaction claims. */
+/** The services without duplicates, in the order in which every transaction claims. */
 function servicesOf(holds: readonly GuardingHold[]): TransactionalLocks[] {
   const services = new Set(holds.map(({ locks }) => locks));
   return [...services].sort((a, b) => byBytes(a.orderedBy, b.orderedBy));
@@ -244,7 +244,7 @@ async function assertLasts(hold: Hold): Promise<void> {
   try {
     await hold.ensureRemaining(Math.ceil(hold.options.leaseMs * COMMIT_SHARE));
   } catch (cause) {
-    // While the lease is suspect, nobody knows whether it is held: that is what the error says.
+    // For a suspect lease, the error already says that it is unknown whether it is held.
     if (!(cause instanceof LockStoreError) || !hold.isHeld) throw cause;
     throw new LockLostError(
       `The transaction is rolled back: lock '${hold.key}' is about to end and Redis does not confirm it`,

@@ -2,9 +2,9 @@
 export type TransactionOutcome = 'committed' | 'rolled-back' | 'unknown';
 
 /**
- * What becomes of a transaction whose connection is given back while it is being committed, with its hooks.
+ * The outcome of a transaction whose connection is released during its COMMIT and hooks.
  *
- * @param progress of its COMMIT; undefined = nobody knows
+ * @param progress the progress of its COMMIT; undefined = unknown
  */
 export function outcomeAt(
   progress: 'not-sent' | 'sent' | 'answered' | undefined,

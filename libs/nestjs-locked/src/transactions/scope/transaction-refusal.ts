@@ -1,9 +1,9 @@
 import { LockInTransactionError } from '../../core/lock.errors.js';
 
-/** What is known about the transaction in which something was requested. */
+/** The transaction in which a request was refused. */
 export interface Circumstances {
   readonly callSite: string;
-  /** Undefined if it was no lock that was requested. */
+  /** Undefined if the request was not for a lock. */
   readonly key: string | undefined;
   readonly connection: string;
   readonly ageMs: number;
@@ -13,7 +13,7 @@ export interface Circumstances {
 const WAYS_OUT =
   'put @Locked above @Transactional, or lock the method that opens the transaction, or set insideTransaction: ';
 
-/** Why something cannot be done in the open transaction, and what to do about it. */
+/** Why a request in the open transaction is refused; each has its message with the way out. */
 export type Refusal =
   | 'rejected'
   | 'by-hand'

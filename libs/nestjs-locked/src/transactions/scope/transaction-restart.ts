@@ -1,4 +1,4 @@
-/** Rolls back a transaction that is going to be run again. Code that catches it is overruled at the commit. */
+/** Rolls back a transaction that will be run again. If code catches it, the commit is refused. */
 export class TransactionRestart extends Error {
   constructor(keys: readonly string[]) {
     super(

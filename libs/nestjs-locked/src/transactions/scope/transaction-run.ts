@@ -1,29 +1,29 @@
 import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-transaction.js';
 import { TransactionRestart } from './transaction-restart.js';
 
-/** How long after the end of a transaction code may still continue in a run of it that was given up, or that failed. */
+/** How long after the end of a transaction its code may still be running in an abandoned or failed run. */
 export const AFTERMATH_MS = 10_000;
 
-/** Who asks for a lock inside of a transaction, and for which keys: for messages. */
+/** The caller and keys of a lock request inside a transaction, for messages. */
 export type Asker = Pick<AskedLocks, 'callSite' | 'keys'>;
 
-/** What all runs of a transaction have in common. */
+/** The shared state of all runs of a transaction. */
 export interface RunMemory {
-  /** Whether the last run continues, or has ended only a moment ago. */
+  /** Whether the last run is in progress or has just ended. */
   readonly isRecent: boolean;
-  /** @throws LockInTransactionError if there were too many runs already */
+  /** @throws LockInTransactionError if there were already too many runs */
   assertMayRepeat(asker: Asker): void;
-  /** Remembers what the next run needs. */
+  /** Remembers the request for the next run. */
   note(locks: TransactionalLocks, request: AskedLocks): void;
   /** @throws LockNotAcquiredError if this run exists only to say so */
   assertNotRefused(locks: TransactionalLocks, request: AskedLocks): void;
-  /** The signal of the call has aborted before it asks: what was unclear about that signal is known. */
+  /** Called if the signal of the call has aborted before the request, which resolves an unclear signal. */
   noteAborted(locks: TransactionalLocks, request: AskedLocks): void;
 }
 
 /**
- * One run of an outermost transaction, with the transactions inside of it. As soon as the transaction has to be run
- * again, this run is over for all code in it, in whatever branch: no statement, lock or commit is accepted any more.
+ * One run of an outermost transaction and its inner transactions. When the transaction must be run again, this run is
+ * over for all its code, in every branch: no more statements, locks or commits are accepted.
  */
 export class TransactionRun {
   readonly #memory: RunMemory;
@@ -35,7 +35,7 @@ export class TransactionRun {
     this.#memory = memory;
   }
 
-  /** Whether it was given up, so that what still continues in it counts for nothing. */
+  /** Whether the run was abandoned, so that code still running in it has no effect. */
   get isAbandoned(): boolean {
     return this.#pending !== undefined;
   }
@@ -46,14 +46,14 @@ export class TransactionRun {
   }
 
   /**
-   * Whether it was given up only a moment ago. Later, code that was started in it is not necessarily a part of it: a
-   * timer, or a connection with its listeners, keeps the async context of its beginning for ever.
+   * Whether the run was abandoned recently. Later, code started in it is not necessarily part of it: a timer, or a
+   * connection with its listeners, keeps its original async context for ever.
    */
   get isJustAbandoned(): boolean {
     return this.isAbandoned && this.#memory.isRecent;
   }
 
-  /** @throws TransactionRestart if the run was given up */
+  /** @throws TransactionRestart if the run was abandoned */
   assertGoesOn(): void {
     if (this.#pending !== undefined) throw this.#pending;
   }
@@ -63,12 +63,12 @@ export class TransactionRun {
     this.#memory.assertNotRefused(locks, request);
   }
 
-  /** The signal of the call has aborted before it asks. */
+  /** Called if the signal of the call has aborted before the request. */
   noteAborted(locks: TransactionalLocks, request: AskedLocks): void {
     this.#memory.noteAborted(locks, request);
   }
 
-  /** Gives the run up: the next one holds these keys from its beginning. @throws TransactionRestart, always */
+  /** Abandons the run: the next one holds these keys from its beginning. @throws TransactionRestart, always */
   demand(locks: TransactionalLocks, request: AskedLocks): never {
     this.#memory.assertMayRepeat(request);
     this.#memory.note(locks, request);
@@ -76,7 +76,7 @@ export class TransactionRun {
   }
 
   /**
-   * Gives the run up: the next one begins after the lock was acquired.
+   * Abandons the run: the next one begins after the lock was acquired.
    * @throws TransactionRestart, always
    */
   beginAnew(asker: Asker): never {
@@ -89,12 +89,12 @@ export class TransactionRun {
     throw this.#pending;
   }
 
-  /** Work continues in it that must not continue beside another run, so there is no other run. */
+  /** Prevents another run, beside which work of this one must not continue. */
   cannotBeRepeated(obstacle: Error): void {
     this.#obstacle ??= obstacle;
   }
 
-  /** A transaction inside of it may have been committed, nobody knows: another run could repeat it. */
+  /** Prevents another run, because an inner transaction may have been committed and would be repeated. */
   commitUnknown(doubt: Error): void {
     this.#doubt ??= doubt;
   }

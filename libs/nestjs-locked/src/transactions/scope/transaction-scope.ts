@@ -28,12 +28,12 @@ import { type NoteAnswer, WatchedCommit } from './watched-commit.js';
 /** The isolation level of a transaction can only be set before its first statement. */
 const SETS_ISOLATION = /^\s*SET\s+TRANSACTION\b[^;]*\bISOLATION\b/i;
 
-/** The call site in messages, where it is not a call that asks for a lock. */
+/** Call sites in messages about something other than a lock request. */
 const A_TRANSACTION = { callSite: 'A transaction', keys: [] };
 export const A_STATEMENT = { callSite: 'A statement', keys: [] };
 const A_COMMIT = { callSite: 'A COMMIT', keys: [] };
 
-/** The holds among these that a transaction around has claimed in the same database, and keeps until it has ended. */
+/** Those of the holds that an outer transaction has claimed in the same database, and keeps until it has ended. */
 export function claimedAround(
   outer: TransactionScope | undefined,
   connection: string,
@@ -48,19 +48,18 @@ export function claimedAround(
 }
 
 /**
- * One transaction, from its first statement to the database's answer to COMMIT or ROLLBACK; savepoints are part of
- * it. It ends only when every locked call inside of it has ended.
+ * One transaction, from its first statement to the answer to COMMIT or ROLLBACK; savepoints are part of it. It ends
+ * only when every locked call inside it has ended.
  *
- * The scope knows which state the transaction is in, and what each state allows. The `CommitGate` is what stands before
- * its COMMIT, `LocksInside` decides what becomes of a lock requested inside, and `Branches` knows whether
- * locked calls still run in it.
+ * The scope knows the state of the transaction, and what each state allows. The `CommitGate` precedes its COMMIT,
+ * `LocksInside` handles locks requested inside, and `Branches` knows whether locked calls still run in it.
  */
 export class TransactionScope implements OpenTransaction, TransactionLevel {
   readonly description: TransactionDescription;
   readonly tx: object;
-  /** The transaction around it, in the same async context. */
+  /** The enclosing transaction in the same async context. */
   readonly outer: TransactionScope | undefined;
-  /** Shared with the transactions around it: it is the outermost one that is run again. */
+  /** Shared with the outer transactions, because the outermost one is run again. */
   readonly run: TransactionRun;
   readonly commit: WatchedCommit;
   readonly inside: LocksInside = new LocksInside(this);
@@ -72,21 +71,21 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   /**
    * open        the body runs
    * committing  the body is done: locks and locked calls are refused, but statements pass, because ORMs run hooks
-   * failing     rolled back as soon as no locked call runs in it any more; until then, everything in it is refused,
-   *             and so is a COMMIT, whoever has swallowed the failure
-   * ended       committed, rolled back, or nobody knows which: a lock requested now is an ordinary one
+   * failing     rolled back when no locked call runs in it any more; until then, everything in it is refused,
+   *             including a COMMIT of code that has swallowed the failure
+   * ended       committed, rolled back, or unknown: a lock requested now is an ordinary one
    */
   #state: 'open' | 'committing' | 'failing' | 'ended' = 'open';
   #bodyRuns = false;
-  /** Of its body, or of the gate. */
+  /** The error of its body or gate. */
   #failure: unknown;
-  /** Whether locks were held, or requested, in it. Otherwise it is left alone, as if nobody watched it. */
+  /** Whether locks were held or requested in it. Otherwise it is left unchanged. */
   #isLocked = false;
-  /** The body has ended it with a statement of its own, or has tried to. */
+  /** Set if the body has ended the transaction with a statement, or has tried to. */
   #endedInside: Error | undefined;
   #hasRefusedEnd = false;
   #rolledBackAt = -Infinity;
-  /** Locks that were taken inside of it ('join'), and that it has to release. */
+  /** Locks taken inside it ('join'), which it has to release. */
   readonly #kept: { readonly locks: TransactionalLocks; readonly level: ReentryLevel }[] = [];
   #seesFreshData: Promise<boolean | undefined> | undefined;
   readonly #endings: ((outcome: TransactionOutcome) => void)[] = [];
@@ -119,26 +118,26 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#isLocked;
   }
 
-  /** Whether its body is done, and the code that has opened it is about to commit or to roll back. */
+  /** Whether its body is done and the opening code is about to commit or roll back. */
   get isEnding(): boolean {
     return this.#state === 'committing' || this.#state === 'failing';
   }
 
-  /** Whether what it has claimed is surely claimed still: neither its COMMIT nor its ROLLBACK was sent. */
+  /** Whether its claims are certainly still in force: neither COMMIT nor ROLLBACK was sent. */
   get keepsClaims(): boolean {
     if (this.#state === 'open') return !this.commit.isRolledBack;
     const isSeen = this.isEnding && this.description.seesCommit?.(this.tx) === true;
     return isSeen && this.commit.isUnsent;
   }
 
-  /** Whether code that runs here and now runs inside of it. */
+  /** Whether the running code is inside it. */
   get isAmbient(): boolean {
     return this.isOpen && this.description.isAmbient(this.tx);
   }
 
   get levels(): readonly TransactionScope[] {
     const around = this.outer?.levels ?? [];
-    return [...around.filter(({ isOpen }) => isOpen), this]; // one between them may have ended
+    return [...around.filter(({ isOpen }) => isOpen), this]; // one of those in between may have ended
   }
 
   get hasOutlived(): boolean {
@@ -152,8 +151,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   // ---- beginning and ending ---------------------------------------------------------------------------------
 
   /**
-   * Runs the body, between the claim and the gate. A failure is passed on, and with it the rollback begins, only when
-   * no locked call works in the transaction any more.
+   * Runs the body between the claim and the gate. A failure is thrown, and so the rollback begun, only when no locked
+   * call runs in the transaction any more.
    */
   async enter<R>(body: () => Promise<R>): Promise<R> {
     await this.begin();
@@ -162,7 +161,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       await this.beforeCommit();
       return result;
     } catch (caught) {
-      // An ORM wraps what has refused its statement, such as the gate's behind a ROLLBACK of the body.
+      // An ORM wraps the error that refused its statement, such as that of the gate after a ROLLBACK of the body.
       const error = isOfStatement(caught, this.#endedInside) ? this.#endedInside : caught;
       this.#state = 'failing';
       this.#failure = error;
@@ -174,40 +173,42 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.description.notRestartable === 'by-hand';
   }
 
-  /** Driven by hand, it has no body but what is sent until it is ended by the methods for that. */
+  /** A manually driven transaction counts as in its body until it is ended by the proper methods. */
   get #isInBody(): boolean {
     return this.#bodyRuns || (this.#isByHand && this.#state === 'open');
   }
 
   /**
-   * Driven manually, it continues although its COMMIT was not sent: it may be rolled back, or committed again. If the
-   * COMMIT was refused in flight, only the rollback is left.
+   * Called for a manually driven transaction that continues because its COMMIT was not sent: it may be rolled back, or
+   * committed again. After a COMMIT refused in flight, only a rollback is possible.
    */
   commitFailed(): void {
     if (this.#state === 'committing') this.#state = this.commit.veto ? 'failing' : 'open';
   }
 
-  /** As `commitFailed`, behind the gate. */
+  /** Like `commitFailed`, after the gate. */
   async commitUnsent(): Promise<void> {
     this.commitFailed();
-    // If that fails, the next gate finds it out.
+    // If this fails, the next gate detects it.
     if (this.#state === 'open') await this.#session?.mayCommitAgain?.().catch(() => {});
   }
 
   /**
-   * Driven by hand, it may be committed once more by code that does not know that it has ended.
-   * @throws LockInTransactionError under a lock, which was given back with it
+   * Refuses another COMMIT of a manually driven transaction by code that does not know that it has ended.
+   * @throws LockInTransactionError under a lock, which was released with it
    */
   assertNotEnded(): void {
     if (!this.isOpen && this.#isLocked) throw this.refusal('ended', A_COMMIT);
   }
 
-  /** It is rolled back now by the code that has opened it. */
+  /** Called when the opening code rolls it back. */
   beforeRollback(): void {
     if (this.isOpen) this.#state = 'failing';
   }
 
-  /** Driven by hand, it is rolled back without its code, which believes that it has committed it. */
+  /**
+   * Called when a manually driven transaction was rolled back without its code, which believes that it has committed.
+   */
   leftUncommitted(): void {
     noteUnwritten(this.#gate.holds.keys(), this.refusal('left-uncommitted', A_TRANSACTION));
   }
@@ -222,7 +223,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * A locked call has not ended in time. It may continue for as long as it likes, so no second run may begin beside it.
+   * Handles a locked call that has not ended in time. It may run indefinitely, so no second run may begin beside it.
    */
   #giveUpOnBranches(cause: unknown): Error {
     const error = this.refusal('endless-branch', A_TRANSACTION);
@@ -231,7 +232,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return error;
   }
 
-  /** Before the first statement of the body: claims every hold of the context. */
+  /** Called before the first statement of the body: claims every hold of the context. */
   async begin(): Promise<void> {
     const holds = holdsHere();
     if (holds.length === 0) return;
@@ -240,14 +241,14 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     await this.#gate.begin(holds);
   }
 
-  /** The gate before COMMIT. @throws whatever forbids it; the transaction is rolled back then */
+  /** The gate before COMMIT. @throws if the COMMIT is forbidden, after which the transaction is rolled back */
   async beforeCommit(): Promise<void> {
     if (this.#branches.areRunning) await this.#branches.endOfTurn();
     this.run.assertGoesOn(); // the body may have swallowed the restart
     if (this.commit.veto !== undefined) throw this.commit.veto;
     if (this.#branches.areRunning) throw this.refusal('unawaited-branch', A_TRANSACTION);
     this.assertNoneNested();
-    // If it was the driver itself that has rolled it back, it says why where the gate asks it.
+    // If the driver itself has rolled it back, the query of the gate gets the reason.
     if ((this.#isByHand || this.#hasRefusedEnd) && this.#endedInside) throw this.#endedInside;
     this.#state = 'committing';
     await this.commit.passGate();
@@ -256,26 +257,28 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * An ORM that counts its savepoints would end the innermost one, and not the transaction.
+   * Refuses to end the transaction with a savepoint open, which an ORM that counts savepoints would end instead.
    *
-   * @param isOpen whether it is known that a nested transaction is still open in it
+   * @param isOpen whether a nested transaction is known to be open in it
    * @throws LockInTransactionError if so
    */
   assertNoneNested(isOpen = (this.description.depth?.(this.tx) ?? 0) > 0): void {
     if (this.#isLocked && isOpen) throw this.refusal('open-savepoint', A_TRANSACTION);
   }
 
-  /** A nested one would end it wholly. Only its rollback is left. @returns why */
+  /**
+   * Called when a nested transaction would end it completely, so that only a rollback is possible. @returns the error
+   */
   endedByNested(): Error {
     return (this.#endedInside ??= this.refusal('ended-by-nested', A_TRANSACTION));
   }
 
   /**
-   * The driver repeats it, or what has opened it opens another one.
-   * @throws LockCommitUnknownError under a lock, if nobody knows whether it was committed
+   * Called when the driver repeats it, or the opening code opens another one.
+   * @throws LockCommitUnknownError under a lock, if the outcome is unknown
    */
   async repeats(): Promise<void> {
-    // A driver that takes no SQL repeats only what it knows to be rolled back.
+    // A driver without SQL repeats only transactions known to be rolled back.
     const mayBeCommitted = this.#state === 'committing' && this.#session !== undefined;
     const { outcome, told } = this.commit.succeededBy(mayBeCommitted);
     const isRolledBack = outcome === 'rolled-back';
@@ -284,7 +287,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (outcome === 'unknown' && told instanceof Error) throw told;
   }
 
-  /** Never throws: what becomes of a release must not look like what became of the transaction. */
+  /** Never throws: a failed release must not look like a failed transaction. */
   async end(
     outcome: TransactionOutcome,
     error?: unknown,
@@ -293,20 +296,20 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (!this.isOpen) return;
     this.#state = 'ended';
     this.commit.end();
-    if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys()); // it was tried once more
+    if (outcome === 'committed') unwrittenIsKnown(this.#gate.holds.keys()); // a retry has succeeded
     if (outcome === 'rolled-back') this.#rolledBackAt = systemClock.now();
     const doubt = outcome === 'unknown' ? this.commit.doubt(error) : undefined;
     if (doubt !== undefined) this.run.commitUnknown(doubt);
     if (isRepeatedByDriver || this.run.isRepeated)
       for (const { level } of this.#kept) level.hold.keptUntil = -Infinity;
     else this.inside.workCounts();
-    this.#gate.end(doubt, this.#bodyRuns); // it may have been the last that kept a hold
+    this.#gate.end(doubt, this.#bodyRuns); // it may have been the last to keep a hold
     for (const onEnd of this.#endings) onEnd(outcome);
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ level }) => level.hold.users === 1);
     const closing = this.#kept.map(({ level }) => level.close());
     for (const closed of closing) closed.catch(() => {}); // already reported
-    // Work that was not awaited may still use some of the locks, and is not waited for here.
+    // Unawaited work may still use some of the locks, and is not waited for.
     await Promise.allSettled(ended.map(({ level }) => level.close()));
   }
 
@@ -317,10 +320,10 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   // ---- what may still be done in it -------------------------------------------------------------------------
 
   /**
-   * Called before code that runs inside of it gets another way into the database.
+   * Called before code inside it gets separate access to the database.
    *
-   * @throws TransactionRestart if it is run again · LockInTransactionError if it is rolled back, or was a moment ago:
-   * what was meant to be a part of it would be committed on its own
+   * @throws TransactionRestart if it is run again · LockInTransactionError if it is being or was recently rolled back:
+   * work meant to be part of it would be committed separately
    */
   assertNotFailed(): void {
     if (!this.#isLocked) return;
@@ -333,15 +336,15 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return systemClock.now() < this.#rolledBackAt + AFTERMATH_MS;
   }
 
-  /** Whether something is refused, or decided, because code was begun in it. */
+  /** Whether requests of code started in it are still refused or decided by it. */
   get matters(): boolean {
     return this.isOpen || this.run.isJustAbandoned || (this.#isLocked && this.#wasRolledBack);
   }
 
   /**
    * Called before a statement of the body is sent.
-   * @throws TransactionRestart if it is run again · LockInTransactionError if it is rolled back, or if the statement
-   * comes too late for it
+   * @throws TransactionRestart if it is run again · LockInTransactionError if it is rolled back, or the statement comes
+   * too late
    */
   assertTakes(sql: string | undefined): void {
     this.run.assertGoesOn();
@@ -356,12 +359,13 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * Called where a statement leaves the reach of the ORM, if its text can be seen there.
+   * Called where a statement leaves the ORM, if its text is visible there.
    *
    * @param status what the driver knows of the transaction
-   * @param isOnItsWay it has not reached the driver yet, and is shown once more when it does
-   * @returns what is to be told of the answer, if that matters
-   * @throws if the statement must not be sent: the body must not end its transaction, and a COMMIT needs its locks
+   * @param isOnItsWay whether it has not reached the driver yet, and is shown again when it does
+   * @returns the callback for the answer, if that matters
+   * @throws if the statement must not be sent, because the body may not end its transaction, or a COMMIT has lost its
+   * locks
    */
   sending(sql: string, status?: TransactionStatus, isOnItsWay = false): NoteAnswer | undefined {
     if (this.#state === 'ended' || !this.#isLocked) return undefined;
@@ -381,7 +385,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
       return this.commit.sending(sql, status, isCommitFollowed(sql, this.#session?.dialect));
     }
     if (this.#state === 'failing') {
-      // It is rolled back, or was: then it is the COMMIT of the next one, of a hook.
+      // It is being rolled back, or was, and this is the COMMIT of the next one, of a hook.
       if (ending === 'mixed' || this.commit.isRolledBack) return undefined;
       const error = this.refusal('has-failed', A_COMMIT);
       error.cause = this.#failure;
@@ -392,7 +396,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * The statement waits for the answers to others on its connection. Nobody waits longer for that than for its own.
+   * Called when the statement waits for the answers to others on its connection, for at most as long as for its own.
    * @throws as `sending`
    */
   waitsForTurn(sql: string): void {
@@ -401,8 +405,8 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * Its connection was given back in a hook, and may have another user.
-   * @throws LockInTransactionError if this statement would commit what that one has sent
+   * Called when its connection was released in a hook and may have another user.
+   * @throws LockInTransactionError if this statement would commit that user's work
    */
   assertNotReleased(sql: string): void {
     if (!this.#isLocked || endingIn(sql, this.#session?.dialect) === 'rollback') return;
@@ -410,24 +414,24 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * Called before a statement of a hook is sent that ends nothing.
-   * @throws if a hook has ended the transaction before its COMMIT: the statement would take effect on its own
+   * Called before a hook sends a statement that does not end the transaction.
+   * @throws if a hook has ended the transaction before its COMMIT, so that the statement would take effect separately
    */
   assertNotEndedByHook(): void {
     if (this.#state === 'committing') this.commit.assertNotRolledBack();
   }
 
-  /** On MySQL, that commits the one that is open. */
+  /** Whether the statement begins a transaction, which on MySQL commits the open one. */
   #beginsAnother(sql: string): boolean {
     return this.#session?.dialect === 'mysql' && commitsByBeginning(sql);
   }
 
-  /** Whether a statement of this text would end it. */
+  /** Whether this statement would end it. */
   isEndedBy(sql: string): boolean {
     return this.#isLocked && endingIn(sql, this.#session?.dialect) !== undefined;
   }
 
-  /** Locks are requested in it, or in a transaction inside of it. */
+  /** Called when locks are requested in it, or in an inner transaction. */
   #noteLocks(): void {
     for (const scope of this.levels) scope.#isLocked = true;
   }
@@ -494,7 +498,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   }
 
   /**
-   * The row would stay locked by the transaction around, which waits for this one to end. @throws
+   * Refuses a claim of a row that the outer transaction has locked, which waits for this one to end. @throws
    * LockInTransactionError
    */
   #assertNotClaimedAround(holds: readonly GuardingHold[]): void {
@@ -511,7 +515,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     return this.#seesFreshData;
   }
 
-  /** A database that tells the level of this transaction knows better than who has opened it. */
+  /** The level reported by the database takes precedence over the one given at its opening. */
   async #isolation(): Promise<string | undefined> {
     return (await this.#session?.isolation()) ?? this.description.isolation;
   }

@@ -1,7 +1,7 @@
 import { LockLostError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
 
-/** No COMMIT was sent. @param cause what says that one of the holds has ended meanwhile */
+/** The error for an unanswered gate; no COMMIT was sent. @param cause the loss of a hold meanwhile, if known */
 export function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLostError {
   const known = cause instanceof LockLostError ? cause : undefined;
   const key = known?.key ?? holds[0]?.key ?? '';

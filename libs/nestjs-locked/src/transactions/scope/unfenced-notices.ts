@@ -5,37 +5,37 @@ import { fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
 import type { TransactionScope } from './transaction-scope.js';
 
-/** A statement that writes, perhaps after comments, or at the end of a WITH. Functions may write, too: not seen. */
+/** A statement that writes, possibly after comments or a WITH. Functions that write are not recognized. */
 const WRITES =
   /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:WITH\b[\s\S]*?\b)?(?:INSERT|UPDATE|DELETE|MERGE|REPLACE|TRUNCATE|COPY|CALL)\b/i;
 
 /**
- * Tells, once for each service and connection, of work under a lock that the fence of the service cannot guard. Whether
- * the work needs it is not known, so it is not refused. Code without a lock is never told of.
+ * Reports, once for each service and connection, work under a lock that the fence of the service cannot guard. Whether
+ * the work needs it is unknown, so it is not refused. Code without a lock is never reported.
  */
 export class UnfencedNotices {
   readonly #told = new WeakMap<TransactionalLocks, Set<string>>();
-  /** The holds under which a transaction was opened, or a statement that may write was sent outside of one. */
+  /** The holds under which a transaction was opened, or a statement that may write was sent outside one. */
   readonly #used = new WeakSet<Hold>();
-  /** When the last transaction began that knew of no lock and was committed, by connection. */
+  /** When the last committed transaction without a lock began, by connection. */
   readonly #lockFree = new Map<string, number>();
 
-  /** A statement is sent outside of every transaction. @param sql undefined if it is not known: it may be a read */
+  /** Called when a statement is sent outside any transaction. @param sql undefined if unknown; it may be a read */
   statement(connection: string, sql: string | undefined): void {
     const holds = holdsHere();
-    // What is read here may be written in a transaction that has lost the context.
+    // Reads do not count as use, because their results may be written in a transaction that has lost the context.
     if (holds.length === 0 || isRead(sql)) return;
     for (const { locks, hold } of holds) {
       this.#used.add(hold);
       const fence = fenceOn(locks, connection);
       if (fence === undefined || isUnfenced()) continue;
-      // The table itself is kept small outside of transactions.
+      // The fence table itself is pruned outside transactions.
       if (sql?.includes(fence.table) === true) continue;
       this.#tell(locks, 'unfenced-statement', hold.key, connection);
     }
   }
 
-  /** A transaction is opened under these. */
+  /** Called when a transaction is opened under these holds. */
   opened(holds: readonly GuardingHold[]): void {
     for (const { hold } of holds) this.#used.add(hold);
   }
@@ -47,8 +47,8 @@ export class UnfencedNotices {
   }
 
   /**
-   * The work under a lock has ended or failed. If it has opened no transaction, one that knew of no lock may be its
-   * own: the async context is lost where work is handed to something that was started elsewhere, which nobody sees.
+   * Called when the work under a lock has ended or failed. If it opened no transaction, a transaction without a lock
+   * may be its own: the async context is lost, unnoticed, where work is handed to code started elsewhere.
    */
   workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
     const [first] = holds;
@@ -73,7 +73,7 @@ export class UnfencedNotices {
   }
 }
 
-/** @param sql undefined if it is not known */
+/** @param sql undefined if unknown */
 function isRead(sql: string | undefined): boolean {
   return sql !== undefined && !WRITES.test(sql);
 }

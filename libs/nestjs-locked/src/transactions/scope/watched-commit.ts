@@ -10,26 +10,26 @@ import { type CommitProgress, outcomeOfFailedCommit } from './failed-commit.js';
 import type { TransactionOutcome } from './transaction-outcome.js';
 import { gateUnanswered } from './unanswered-gate.js';
 
-/** How long a ROLLBACK is waited for if the gate was not answered, where the connection could not be closed. */
+/** How long to wait for a ROLLBACK after an unanswered gate if the connection could not be closed. */
 const ROLLBACK_MS = 5_000;
 
-/** To be called with the answer to a COMMIT. @throws if the answer says that nothing was committed */
+/** Receives the answer to a COMMIT. @throws if the answer says that nothing was committed */
 export type NoteAnswer = (error: unknown, command?: unknown) => void;
 
-/** The COMMIT of one transaction: whether it may be sent, how far it got, and what became of it. */
+/** The COMMIT of one transaction: whether it may be sent, its progress, and its outcome. */
 export class WatchedCommit {
   readonly #gate: CommitGate;
   readonly #close: () => void;
   readonly #wait: CommitWait;
-  /** Undefined: nobody sees its statements. */
+  /** Undefined if its statements are not seen. */
   #progress: CommitProgress | undefined;
-  /** Its text has other statements after it: an error in the answer may be theirs. */
+  /** Whether other statements follow it in its text, to which an error may belong. */
   #isFollowed = false;
-  /** A ROLLBACK was sent after the body, or what ends the transaction in another way than COMMIT. */
+  /** Whether a ROLLBACK, or another ending than COMMIT, was sent after the body. */
   #isRolledBack = false;
   #veto: Error | undefined;
   #driverError: unknown;
-  /** It had no effect: the transaction is as it was before. */
+  /** Set if it had no effect on the transaction. */
   #notUnderstood: Error | undefined;
   #onOverdue: (error: Error) => void = () => {};
   /** Set while the gate is being passed. */
@@ -47,10 +47,10 @@ export class WatchedCommit {
   }
 
   /**
-   * Passes the gate, which may have to ask the database, and waits no longer than for the answer to a COMMIT. It may
-   * never be answered: the connection has died in silence, or works on a stream that nobody reads.
+   * Passes the gate, which may have to query the database, and waits no longer than for the answer to a COMMIT. The
+   * query may never be answered, because the connection has died silently or is blocked by an unread stream.
    *
-   * @throws whatever forbids the COMMIT; once it was waited for too long, the connection is closed
+   * @throws if the COMMIT is forbidden; the connection is closed after too long a wait
    */
   async passGate(): Promise<void> {
     const passed = this.#gate.pass();
@@ -66,18 +66,18 @@ export class WatchedCommit {
     }
   }
 
-  /** The gate has been passed. @param isSeen whether the statement will come through `sending` */
+  /** Called when the gate has been passed. @param isSeen whether the statement will come through `sending` */
   expect(isSeen: boolean): void {
     this.#progress = isSeen ? 'not-sent' : undefined;
     if (!isSeen) this.#wait.begin();
   }
 
   /**
-   * It is sent now; since the gate was passed, hooks of the application may have run.
+   * Called when it is sent, possibly after hooks of the application that ran since the gate.
    *
    * @param sql its text
    * @param status what the driver knows of the transaction
-   * @param isFollowed whether other statements follow it in its text
+   * @param isFollowed whether other statements follow it in the text
    * @throws whatever forbids it
    */
   sending(sql: string, status: TransactionStatus | undefined, isFollowed: boolean): NoteAnswer {
@@ -98,7 +98,7 @@ export class WatchedCommit {
   }
 
   #noteError(error: unknown, sql: string): void {
-    if (this.#progress === 'answered') return; // it is that of a hook
+    if (this.#progress === 'answered') return; // it belongs to a hook
     if (isNotUnderstood(error, sql)) {
       this.#progress = 'not-sent';
       this.#notUnderstood = error as Error;
@@ -108,8 +108,8 @@ export class WatchedCommit {
   }
 
   /**
-   * As `sending`, but it is only in flight: hooks run before it reaches the driver.
-   * @throws whatever forbids it already
+   * Like `sending`, but before hooks and the driver.
+   * @throws if it is already forbidden
    */
   assertMayBeSent(status: TransactionStatus | undefined): undefined {
     if (this.#progress === 'answered') return; // another transaction, of a hook
@@ -123,17 +123,17 @@ export class WatchedCommit {
     }
   }
 
-  /** @throws if a hook has ended the transaction before it */
+  /** @throws if a hook has ended the transaction before the COMMIT */
   assertNotRolledBack(): void {
     if (this.#isRolledBack && this.#progress === 'not-sent') throw transactionGone();
   }
 
-  /** It waits for the answers to other statements on its connection, and no longer than for its own. */
+  /** Called when it waits for the answers to other statements on its connection, for at most as long as for its own. */
   waitsForTurn(): void {
     if (this.#progress === 'not-sent') this.#wait.begin();
   }
 
-  /** It must not be sent, in whatever state its locks are. @throws the error */
+  /** Forbids the COMMIT, whatever the state of its locks. @throws the error */
   refuse(error: Error): never {
     throw (this.#veto = error);
   }
@@ -142,12 +142,12 @@ export class WatchedCommit {
     return this.#isRolledBack;
   }
 
-  /** Whether neither COMMIT nor ROLLBACK was sent, if both are seen. */
+  /** Whether neither COMMIT nor ROLLBACK was sent, provided that both are seen. */
   get isUnsent(): boolean {
     return !this.#isRolledBack && this.#progress !== 'sent' && this.#progress !== 'answered';
   }
 
-  /** What has refused it in flight: a ROLLBACK may have been sent in its place. */
+  /** The error that refused it in flight; a ROLLBACK may have been sent instead. */
   get veto(): Error | undefined {
     return this.#veto;
   }
@@ -156,17 +156,18 @@ export class WatchedCommit {
     return this.#progress;
   }
 
-  /** Whether it is in flight, or was refused, so that a ROLLBACK is in flight in its place. */
+  /** Whether it is in flight, or was refused and a ROLLBACK is in flight instead. */
   get isSent(): boolean {
     return this.#progress === 'sent' || this.#veto !== undefined;
   }
 
   /**
-   * Whether a statement that is sent now may come after the COMMIT, outside of every transaction, or may undo what the
-   * gate has seen without anybody being told.
+   * Whether a statement sent now may come after the COMMIT, outside any transaction, or may invalidate the gate
+   * unnoticed.
    *
-   * @param ofBody its code belongs to the body, which is done and has not awaited it; hooks may work after the COMMIT
-   * @param tellsRollback whether a COMMIT that is answered with ROLLBACK is found out
+   * @param ofBody whether its code belongs to the finished body, which has not awaited it; hooks may work after the
+   * COMMIT
+   * @param tellsRollback whether a COMMIT answered with ROLLBACK is detected
    */
   comesTooLate(ofBody: boolean, tellsRollback: boolean): boolean {
     if (this.#gate.holds.size === 0) return false;
@@ -175,18 +176,18 @@ export class WatchedCommit {
     return ofBody && (this.#progress === 'answered' || !tellsRollback);
   }
 
-  /** A ROLLBACK is sent after the body, or what ends the transaction in another way than COMMIT. */
+  /** Called when a ROLLBACK, or another ending than COMMIT, is sent after the body. */
   rollingBack(): void {
     this.#isRolledBack = true;
   }
 
   /**
-   * The code that has opened the transaction says that it has succeeded.
+   * Called when the opening code reports success.
    *
-   * @returns how it has ended
-   * @throws what has forbidden the COMMIT, or the database's refusal, whatever became of that error ·
+   * @returns the outcome
+   * @throws the error that forbade the COMMIT, or the database's refusal, even if that was swallowed ·
    * LockCommitUnknownError if it was not answered, or if neither COMMIT nor ROLLBACK was sent: the transaction may
-   * still be open, and be committed by whoever uses its connection next
+   * still be open, and be committed by the next user of its connection
    */
   succeeded(): TransactionOutcome {
     if (this.#veto !== undefined) throw this.#veto;
@@ -198,7 +199,7 @@ export class WatchedCommit {
     if (this.#progress !== 'not-sent') return 'committed';
     if (this.#isRolledBack) return 'rolled-back';
     if (this.#notUnderstood !== undefined) throw this.#notUnderstood;
-    this.#progress = undefined; // nobody knows what becomes of it
+    this.#progress = undefined; // its outcome is unknown
     throw this.#unknown(new Error('it was not sent'));
   }
 
@@ -206,7 +207,7 @@ export class WatchedCommit {
     return commitUnknown([...this.#gate.holds.keys()], cause);
   }
 
-  /** @param onOverdue gets the error if it is not answered for as long as the leases last */
+  /** @param onOverdue receives the error if it is not answered while the leases last */
   whenOverdue(onOverdue: (error: Error) => void): void {
     this.#onOverdue = onOverdue;
   }
@@ -233,11 +234,11 @@ export class WatchedCommit {
   }
 
   /**
-   * The transaction has failed.
+   * Called when the transaction has failed.
    *
-   * @param error what the code got that has opened it
-   * @param isDone whether its body was done, so that the failure may be one of the COMMIT
-   * @returns how it has ended, and the error for its caller
+   * @param error the error that the opening code got
+   * @param isDone whether its body was done, so that the COMMIT may have failed
+   * @returns the outcome, and the error for its caller
    */
   failed(error: unknown, isDone: boolean): { outcome: TransactionOutcome; told: unknown } {
     this.#wait.end();
@@ -246,16 +247,16 @@ export class WatchedCommit {
     }
     const outcome = isDone ? this.#outcome(error) : 'rolled-back';
     if (isDone && this.#isRefused && error instanceof LockInTransactionError) {
-      return { outcome, told: this.#driverError }; // what came behind that was refused because of it
+      return { outcome, told: this.#driverError }; // later statements were refused because of it
     }
     return { outcome, told: outcome === 'unknown' ? (this.doubt(error) ?? error) : error };
   }
 
   /**
-   * What has opened the transaction opens another one, without a word of what became of this one.
+   * Called when the opening code opens another transaction without reporting the outcome of this one.
    *
-   * @param mayBeCommitted whether it counts as committed, perhaps, where nobody has seen a COMMIT
-   * @returns as `failed`; the error is undefined if the transaction has run under no lock
+   * @param mayBeCommitted whether it may count as committed if no COMMIT was seen
+   * @returns as `failed`; the error is undefined if the transaction ran under no lock
    */
   succeededBy(mayBeCommitted: boolean): { outcome: TransactionOutcome; told: unknown } {
     const isWatched = this.#progress !== undefined && this.#gate.holds.size > 0;
@@ -271,13 +272,16 @@ export class WatchedCommit {
     return outcomeOfFailedCommit(error, this.#progress);
   }
 
-  /** A statement that fails because the transaction had failed before keeps the COMMIT of its text from running. */
+  /**
+   * Whether the COMMIT was refused. A statement that fails because the transaction had already failed also prevents the
+   * COMMIT in its text.
+   */
   get #isRefused(): boolean {
     const error = this.#driverError;
     return this.#isFollowed ? isOfFailedTransaction(error) : isRefusedCommit(error);
   }
 
-  /** The error for a commit in doubt; undefined if the transaction has run under no lock. */
+  /** The error for a commit in doubt; undefined if the transaction ran under no lock. */
   doubt(error: unknown): LockCommitUnknownError | undefined {
     if (this.#gate.holds.size === 0) return undefined;
     if (error instanceof LockCommitUnknownError) return error;
