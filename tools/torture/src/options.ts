@@ -1,14 +1,30 @@
 import { nameFrom, namesFrom, wholeNumberFrom } from 'kit';
 import { parseArgs } from 'node:util';
-import { FAULT_NAMES } from './faults/faults.js';
-import { type StageKind, STAGES } from './servers/stage.js';
+import { FAULT_NAMES, type StageKind, STAGES } from './stages/stages.js';
+import { SALE_FEATURES, type SaleFeature } from './transactions/sale-plan.js';
+import { BROKEN_RULES, type BrokenRule } from './transactions/sales-task.js';
 import { type Feature, FEATURES, type KindOfCall, KINDS_OF_CALL } from './worker/repertoire.js';
 import { type Break, BREAKS } from './worker/sabotage.js';
 
-export interface TortureOptions {
+export const USAGE = `Processes under random faults, and a checker of what they saw. Exit code: 0 if nothing was found.
+
+npm run torture -- [--seed N] [--seconds N] [--processes N] [--stage ${STAGES.join('|')}]
+                   [--only NAMES] [--without NAMES] [--break NAMES] [--keep]
+npm run torture -- --transactions [--seed N] [--seconds N] [--processes N] [--callers N]
+                   [--without NAMES] [--break NAMES] [--keep]
+
+NAMES are separated by commas; a wrong one is answered with all that there are.`;
+
+/** Of every run. */
+export interface RunOptions {
   readonly seed: number;
   readonly seconds: number;
   readonly processes: number;
+  /** Whether histories are kept even if nothing was found in them. */
+  readonly keep: boolean;
+}
+
+export interface TortureOptions extends RunOptions {
   /** If it is undefined, the seed chooses. */
   readonly stage: StageKind | undefined;
   readonly kinds: readonly KindOfCall[];
@@ -18,45 +34,90 @@ export interface TortureOptions {
   readonly faults: ReadonlySet<string>;
   /** Breaks the lock on purpose; no faults happen then. */
   readonly breaks: readonly Break[];
-  /** Whether the history is kept even if nothing was found in it. */
-  readonly keep: boolean;
 }
 
-/** How names are written on a command line. */
-export function hyphenated(name: string): string {
-  return name.replaceAll(' ', '-');
+/** The seconds are for both halves together, without and with the fence. */
+export interface SalesOptions extends RunOptions {
+  /** The number over all processes. */
+  readonly callers: number;
+  /** What is left out, to find the cause of a violation. */
+  readonly without: ReadonlySet<SaleFeature>;
+  /** What is broken on purpose, to see whether the checker notices. There is only the half without the fence then. */
+  readonly breaks: readonly BrokenRule[];
 }
 
 const FAULTS = FAULT_NAMES.map(hyphenated);
 /** What `--without` and `--only` can name. `faults` is all of them. */
 const NAMES = ['faults', ...KINDS_OF_CALL, ...FEATURES, ...FAULTS];
 
+/** How names are written on a command line. */
+export function hyphenated(name: string): string {
+  return name.replaceAll(' ', '-');
+}
+
+const RUN_OPTIONS = {
+  seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  seconds: { type: 'string', default: '60' },
+  keep: { type: 'boolean', default: false },
+  break: { type: 'string', default: '' },
+} as const;
+
 /** @throws Error that names the option, its value and what is allowed */
 export function readOptions(args: string[]): TortureOptions {
   const { values } = parseArgs({
     args,
     options: {
-      seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-      seconds: { type: 'string', default: '60' },
+      ...RUN_OPTIONS,
       processes: { type: 'string', default: '4' },
       stage: { type: 'string' },
       without: { type: 'string', default: '' },
       only: { type: 'string', default: '' },
-      break: { type: 'string', default: '' },
-      keep: { type: 'boolean', default: false },
     },
   });
   const without = namesFrom('without', values.without, NAMES);
   const only = namesFrom('only', values.only, NAMES);
   return {
-    seed: wholeNumberFrom('seed', values.seed, 0),
-    seconds: wholeNumberFrom('seconds', values.seconds, 1),
-    processes: wholeNumberFrom('processes', values.processes, 2),
+    ...runOptions(values, 1, 2),
     stage: values.stage === undefined ? undefined : nameFrom('stage', values.stage, STAGES),
     kinds: chosen(KINDS_OF_CALL, only, without),
     without: FEATURES.filter((name) => without.has(name)),
     faults: new Set(without.has('faults') ? [] : chosen(FAULTS, only, without)),
     breaks: [...namesFrom('break', values.break, BREAKS)],
+  };
+}
+
+/** @throws Error that names the option, its value and what is allowed */
+export function readSalesOptions(args: string[]): SalesOptions {
+  const { values } = parseArgs({
+    args,
+    options: {
+      ...RUN_OPTIONS,
+      processes: { type: 'string', default: '3' },
+      transactions: { type: 'boolean' },
+      callers: { type: 'string', default: '20' },
+      without: { type: 'string' },
+    },
+  });
+  const breaks = [...namesFrom('break', values.break, BROKEN_RULES)];
+  // One cause at a time, unless the cause is to meet something in particular.
+  const without = values.without ?? (breaks.length > 0 ? SALE_FEATURES : '');
+  return {
+    ...runOptions(values, 2, 1),
+    callers: wholeNumberFrom('callers', values.callers, 1),
+    without: namesFrom('without', without, SALE_FEATURES),
+    breaks,
+  };
+}
+
+function runOptions(
+  values: { seed: string; seconds: string; processes: string; keep: boolean },
+  leastSeconds: number,
+  leastProcesses: number,
+): RunOptions {
+  return {
+    seed: wholeNumberFrom('seed', values.seed, 0),
+    seconds: wholeNumberFrom('seconds', values.seconds, leastSeconds),
+    processes: wholeNumberFrom('processes', values.processes, leastProcesses),
     keep: values.keep,
   };
 }

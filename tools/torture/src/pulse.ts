@@ -1,8 +1,7 @@
 import type { Redis } from 'ioredis';
-import { SLOW_PULSE } from './checker/disturbances.js';
-import type { HistoryFile } from './history/history-file.js';
-import { monotonicMs } from './history/monotonic-ms.js';
-import { type Master, serverOf, type Stage } from './servers/stage.js';
+import { type EntryKinds, SLOW_PULSE } from './history/entry.js';
+import { type HistoryFile, monotonicMs } from './history/history-file.js';
+import { type Master, serverOf, type Stage } from './stages/stage.js';
 
 const EVERY_MS = 50;
 const SLOW_MS = 60;
@@ -12,7 +11,7 @@ const SLOW_MS = 60;
  * because the machine is busy.
  * @returns a function that ends it
  */
-export function watchPulse(stage: Stage, history: HistoryFile): () => void {
+export function watchPulse(stage: Stage, history: HistoryFile<EntryKinds>): () => void {
   const asked = new Set<Redis>();
   const ask = async ({ admin, keys }: Master): Promise<void> => {
     if (asked.has(admin)) return; // it has not answered yet
@@ -22,7 +21,7 @@ export function watchPulse(stage: Stage, history: HistoryFile): () => void {
     const until = monotonicMs();
     asked.delete(admin);
     if (until - at <= SLOW_MS) return;
-    history.append({ kind: 'fault', name: SLOW_PULSE, at, until, disturbs: serverOf(keys) });
+    history.note('fault', { name: SLOW_PULSE, until, disturbs: serverOf(keys) }, at);
   };
   const timer = setInterval(() => {
     for (const master of stage.masters) void ask(master);

@@ -1,5 +1,5 @@
-import type { Violation } from './checker/check.js';
-import type { Stage } from './servers/stage.js';
+import type { Violation } from './checker/rules.js';
+import type { Stage } from './stages/stage.js';
 
 /** Keys that end on their own and hinder nobody. */
 const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label|lapsed))$/;

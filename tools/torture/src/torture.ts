@@ -1,144 +1,179 @@
 import { SeededRandom } from 'kit';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { check, type Verdict, type Violation } from './checker/check.js';
-import { MAIN_PROCESS } from './checker/disturbances.js';
-import type { KeyTimes } from './checker/excused-time.js';
+import { fileURLToPath } from 'node:url';
+import { check, type Verdict } from './checker/check.js';
+import type { KeyTimes } from './checker/excuses.js';
+import { groupBy } from './collections.js';
 import { Crew } from './crew.js';
-import { runFaults } from './fault-streams.js';
 import type { Scene } from './faults/fault.js';
-import { HistoryFile } from './history/history-file.js';
-import { monotonicMs } from './history/monotonic-ms.js';
+import { runFaults } from './faults/streams.js';
+import { type EntryKinds, MAIN_PROCESS } from './history/entry.js';
+import { HistoryFile, monotonicMs } from './history/history-file.js';
+import { judge } from './judge.js';
 import { CROWD_KEYS, STEADY_KEYS } from './keys.js';
-import type { TortureOptions } from './options.js';
+import { hyphenated, type TortureOptions } from './options.js';
 import { watchPulse } from './pulse.js';
 import { residue } from './residue.js';
-import { startStage } from './servers/start-stage.js';
+import type { Stage } from './stages/stage.js';
+import { chosenStage, faultsOf, type StageKind, startStage } from './stages/stages.js';
+import { SECOND_SERVICE } from './worker/application.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
+import type { ServiceTask, WorkerTask } from './worker/task.js';
+import { WorkerProcess } from './worker/worker-process.js';
 
-/** Longer than the check for lost messages, the pause after a foreign holder, and the delays of a busy machine. */
-const GAP_MS = 900;
-/** Longer than those need that may be served first although they asked later: calls of one process take turns. */
-const FAIR_MS = 12_000;
-/** If there were more than this, a clean run would say little. */
-const EXCUSED_SHARE = 0.1;
-/** Less than this is left on a machine that has too much to do. */
-const EXCUSED_TIME_SHARE = 0.9;
+/** The limits of a run. */
+const LIMITS = {
+  /** Longer than the check for lost messages, the pause after a foreign holder, and the delays of a busy machine. */
+  gapMs: 900,
+  /** Longer than those need that may be served first although they asked later: calls of one process take turns. */
+  fairMs: 12_000,
+  excusedShare: 0.1,
+  /** Less than this is left on a machine that has too much to do. */
+  excusedTimeShare: 0.9,
+};
 /** What is granted while sentinels announce a planned failover, which takes a second, is granted by the old master. */
 const EXCUSED_SHARE_WITH_SENTINELS = 0.15;
-const PRINTED_PER_RULE = 8;
 /** The longest wait, and what comes after it. */
 const FINISH_LIMIT_MS = 45_000;
 
-/** Runs processes that lock under random faults for a while, and then checks what they saw. @returns the exit code */
-export async function torture(options: TortureOptions): Promise<number> {
-  const random = new SeededRandom(options.seed);
-  const folder = mkdtempSync(join(tmpdir(), 'torture-'));
-  const history = new HistoryFile(join(folder, 'history.jsonl'));
-  const stage = await startStage(options.stage, random, folder, history);
-  // Only the proxy is in this process. Servers that are reached without it do not stand still with it.
-  const stopHeartbeat = watchHeartbeat((since, at) => {
-    if ('proxy' in stage) history.append({ kind: 'stalled', at, since, process: MAIN_PROCESS });
-  });
-  const stopPulse = watchPulse(stage, history);
-  const crew = new Crew({
-    random,
-    history,
-    stage,
-    path: join(folder, 'history.jsonl'),
-    kinds: options.kinds,
-    without: options.without,
-    breaks: options.breaks,
-  });
-  let isClean = false;
-  try {
-    await crew.start(options.processes);
-    const scene: Scene = {
-      random,
-      history,
-      stage,
-      workers: () => crew.workers,
-      replace: (worker) => crew.replace(worker),
-    };
-    // One cause at a time.
-    const chosen = options.breaks.length === 0 ? options.faults : new Set<string>();
-    const faults = await runFaults(scene, monotonicMs() + options.seconds * 1_000, chosen);
-    await crew.finish(FINISH_LIMIT_MS);
+/**
+ * Calm first, then faults, then calm again. The rules for times when nothing is wrong are strict, so there must be such
+ * times.
+ */
+const CYCLE_MS = 13_000;
+const CALM_MS = 3_000;
+const FAULTS_UNTIL_MS = 8_000;
+/** The average time until the next fault of each stream. */
+const PAUSES_MS = [900, 1_200, 1_200];
 
-    const verdict = check(history.read(), {
-      gapMs: GAP_MS,
-      fairMs: FAIR_MS,
-      excusedShare: stage.kind === 'sentinel' ? EXCUSED_SHARE_WITH_SENTINELS : EXCUSED_SHARE,
-      excusedTimeShare: EXCUSED_TIME_SHARE,
+const PROGRAM = { file: fileURLToPath(new URL('./worker/worker.js', import.meta.url)) };
+
+/** Runs processes that lock under random faults for a while, and then checks what they saw. @returns the exit code */
+export function torture(options: TortureOptions): Promise<number> {
+  return judge(options, async (folder) => {
+    const random = new SeededRandom(options.seed);
+    const history = new HistoryFile<EntryKinds>(join(folder, 'history.jsonl'));
+    const kind = chosenStage(options.stage, random);
+    const stage = await startStage(kind, { random, folder, history });
+    // Only the proxy is in this process. Servers that are reached without it do not stand still with it.
+    const stopHeartbeat = watchHeartbeat((since, at) => {
+      if ('proxy' in stage) history.note('stalled', { process: MAIN_PROCESS, since }, at);
     });
-    const violations = [...verdict.violations, ...(await residue(stage))];
-    console.log(
-      `seed ${options.seed}, ${options.seconds} s, ${crew.started} processes, stage ${stage.kind}`,
-    );
-    print(verdict, faults);
-    printViolations(violations);
-    isClean = violations.length === 0;
-    console.log(isClean ? 'clean' : `${violations.length} violations; the history is in ${folder}`);
-    return isClean ? 0 : 1;
-  } finally {
-    stopPulse();
-    stopHeartbeat();
-    await crew.stop();
-    await stage.stop();
-    history.close();
-    const isOfInterest = !isClean && options.breaks.length === 0;
-    if (!isOfInterest && !options.keep) rmSync(folder, { recursive: true, force: true });
-  }
+    const stopPulse = watchPulse(stage, history);
+    const startWorker = (index: number, more: Partial<WorkerTask> = {}) => {
+      const task = { ...taskOf(index, options, stage, random), history: history.path, ...more };
+      return WorkerProcess.start(PROGRAM, task, history);
+    };
+    const crew = new Crew(startWorker);
+    try {
+      await crew.start(options.processes);
+      const faults = await disturb({ random, crew, history, stage }, kind, options);
+      // The others must not have left anything behind.
+      await crew.finish(FINISH_LIMIT_MS, (index) => startWorker(index, { sweeps: true }));
+      const withSentinels = kind === 'sentinel' && { excusedShare: EXCUSED_SHARE_WITH_SENTINELS };
+      const verdict = check(history.read(), { ...LIMITS, ...withSentinels });
+      const left = await residue(stage);
+      const { seed, seconds } = options;
+      console.log(`seed ${seed}, ${seconds} s, ${crew.started} processes, stage ${kind}`);
+      print(verdict, faults);
+      return [...verdict.violations, ...left];
+    } finally {
+      stopPulse();
+      stopHeartbeat();
+      await crew.stop();
+      await stage.stop();
+      history.close();
+    }
+  });
 }
 
+function taskOf(
+  index: number,
+  { kinds, without, breaks }: TortureOptions,
+  stage: Stage,
+  random: SeededRandom,
+): Omit<WorkerTask, 'history'> {
+  const forms = without.includes('own-clients')
+    ? (['url', 'options'] as const)
+    : (['url', 'url', 'options', 'client'] as const);
+  const serviceTask = (name?: string): ServiceTask => ({
+    name,
+    redis: stage.addressFor(random),
+    connection: random.pick(forms),
+    options: {
+      leaseMs: random.pick([500, 800, 800, 1_500, 2_500]),
+      lingerMs: without.includes('linger') ? 0 : random.pick([0, 0, 100, 1_500]),
+      localHandovers: random.pick([0, 4, 32]),
+      awaitRelease: random.chance(0.7),
+    },
+    callers: random.between(1, 3),
+  });
+  return {
+    name: `p${index}`,
+    seed: random.between(0, 2 ** 31),
+    services: [serviceTask(), serviceTask(SECOND_SERVICE)],
+    shutdownMs: random.between(100, 1_500),
+    ...{ kinds, without },
+    // It is enough that the first workers misbehave. Those that replace one that ended behave well.
+    breaks: index <= 2 ? breaks : [],
+    sweeps: false,
+  };
+}
+
+/** @returns how often each fault happened */
+function disturb(
+  scene: Omit<Scene, 'name'>,
+  kind: StageKind,
+  { seconds, breaks, faults: chosen }: TortureOptions,
+): Promise<Record<string, number>> {
+  const startedAt = monotonicMs();
+  const endAt = startedAt + seconds * 1_000;
+  const streams = faultsOf(kind).map((faults, n) => ({
+    // One cause at a time.
+    faults: Object.fromEntries(
+      Object.entries(faults).filter(
+        ([name]) => breaks.length === 0 && chosen.has(hyphenated(name)),
+      ),
+    ),
+    pauseMs: [50, (PAUSES_MS[n] as number) * 2] as const,
+  }));
+  return runFaults({ ...scene, stage: scene.stage as never }, streams, {
+    endAt,
+    lastAt: endAt - CALM_MS,
+    calmMs: (at) => {
+      const phase = (at - startedAt) % CYCLE_MS;
+      if (phase < CALM_MS) return CALM_MS - phase;
+      return phase > FAULTS_UNTIL_MS ? CYCLE_MS - phase + CALM_MS : 0;
+    },
+  });
+}
+
+/** What happened, and how much of the run was not judged, and why. */
 function print(verdict: Verdict, faults: Record<string, number>): void {
   const { attempts, holds, excused, lost, refused, kinds, longestWaitMs } = verdict;
-  console.log(`faults: ${JSON.stringify(faults)}`);
-  console.log(`held: ${JSON.stringify(kinds)}`);
-  console.log(`lost: ${JSON.stringify(lost)}, refused: ${JSON.stringify(refused)}`);
+  const { runMs, byCause, byKey } = verdict.excusedTime;
   const share = holds === 0 ? 0 : (excused / holds) * 100;
-  console.log(
-    `${attempts} attempts, ${holds} holds, ${excused} of them excused (${share.toFixed(1)} %), longest wait ${longestWaitMs} ms`,
-  );
-  printExcusedTime(verdict);
-}
-
-/** How much of the run was not judged, and why. Of the keys of crowds, which are many, the worst. */
-function printExcusedTime({
-  excusedTime: { runMs, byCause, byKey },
-  excusedOverlaps,
-}: Verdict): void {
-  console.log(`waits excused, in ms of ${runMs.toFixed(0)}:`);
+  console.log(`faults: ${JSON.stringify(faults)}
+held: ${JSON.stringify(kinds)}
+lost: ${JSON.stringify(lost)}, refused: ${JSON.stringify(refused)}
+${attempts} attempts, ${holds} holds, ${excused} of them excused (${share.toFixed(1)} %), longest wait ${longestWaitMs} ms
+waits excused, in ms of ${runMs.toFixed(0)}:`);
   for (const [cause, times] of Object.entries(byCause)) console.log(`  ${cause}: ${listed(times)}`);
   console.log(`  all together: ${listed(byKey)}`);
-  if (Object.keys(excusedOverlaps).length > 0) {
-    console.log(`two holders excused, in ms: ${listed(excusedOverlaps)}`);
-  }
+  const overlaps = listed(verdict.excusedOverlaps);
+  if (overlaps !== '') console.log(`two holders excused, in ms: ${overlaps}`);
 }
 
-/** Keys with the same time stand together. */
+/** Keys with the same time stand together. Of the keys of crowds, which are many, the worst counts. */
 function listed(times: KeyTimes): string {
   const crowd = Math.max(0, ...CROWD_KEYS.map((key) => times[key] ?? 0));
-  const byMs = new Map<number, string[]>();
-  for (const [key, ms = 0] of [
-    ...STEADY_KEYS.map((key) => [key, times[key]] as const),
+  const all = [
+    ...STEADY_KEYS.map((key) => [key, times[key] ?? 0] as const),
     ['crowd', crowd] as const,
-  ]) {
-    if (ms > 0) byMs.set(ms, [...(byMs.get(ms) ?? []), key]);
-  }
-  return [...byMs].map(([ms, keys]) => `${keys.join(' ')} ${ms}`).join(', ');
-}
-
-/** Some violations of each rule, because one cause often breaks one rule many times. */
-function printViolations(violations: readonly Violation[]): void {
-  const left = new Map<string, number>();
-  for (const { rule, text } of violations) {
-    const seen = (left.get(rule) ?? 0) + 1;
-    left.set(rule, seen);
-    if (seen <= PRINTED_PER_RULE) console.log(`VIOLATION of ${rule}: ${text}`);
-  }
-  for (const [rule, seen] of left) {
-    if (seen > PRINTED_PER_RULE) console.log(`${seen - PRINTED_PER_RULE} more of ${rule}`);
-  }
+  ];
+  const byMs = groupBy(
+    all.filter(([, ms]) => ms > 0),
+    ([, ms]) => ms,
+  );
+  return [...byMs].map(([ms, keys]) => `${keys.map(([key]) => key).join(' ')} ${ms}`).join(', ');
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { check } from '../src/checker/check.js';
-import type { Asked, Entry, Fault, KnownLease } from '../src/history/entry.js';
+import type { Entry, Fault, KnownLease } from '../src/history/entry.js';
 
 const LIMITS = {
   gapMs: 500,
@@ -8,6 +8,8 @@ const LIMITS = {
   excusedShare: 1,
   excusedTimeShare: Infinity,
 };
+
+type Asked = Entry<'asked'>;
 
 const ASKED: Omit<Asked, 'kind' | 'at' | 'call'> = {
   what: 'test',

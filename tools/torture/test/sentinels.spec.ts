@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../../test/support/eventually.js';
 import { openAdmin } from '../../../test/support/open-locks.js';
-import type { Fault } from '../src/history/entry.js';
+import type { EntryKinds, Fault } from '../src/history/entry.js';
 import { HistoryFile } from '../src/history/history-file.js';
-import { SentinelStage } from '../src/servers/sentinel-stage.js';
+import { SentinelStage } from '../src/stages/sentinel.js';
 
 describe('torture with sentinels', () => {
   const folder = mkdtempSync(join(tmpdir(), 'torture-test-'));
@@ -16,7 +16,7 @@ describe('torture with sentinels', () => {
 
   /** @returns the faults of this name that are written down while this happens */
   async function faultsDuring(name: string, act: (stage: SentinelStage) => Promise<void>) {
-    const history = new HistoryFile(join(folder, `${name}.jsonl`));
+    const history = new HistoryFile<EntryKinds>(join(folder, `${name}.jsonl`));
     const stage = await SentinelStage.start(history);
     try {
       await act(stage);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { standStill } from '../src/faults/standstill.js';
+import { standStill } from '../src/faults/fault.js';
 
 describe('a server that several faults let stand still', () => {
   it('goes on when the last of them lets it', () => {

@@ -1,5 +1,4 @@
 import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
-import type { Disturbances } from './disturbances.js';
 import type { Facts } from './facts.js';
 import { type Interval, overlaps } from './intervals.js';
 import { occupations } from './occupation.js';
@@ -18,112 +17,94 @@ const AT_ONCE_MS = 150;
 const STOOD_STILL = 'or this process stood still';
 
 /** How and when a call ended: it must end in time, and with an error that the history explains. */
-export function answerViolations(facts: Facts): string[] {
+export function* answerViolations(facts: Facts): Iterable<string> {
   const occupied = occupations(facts);
-  return [...facts.calls.values()].flatMap((call) => {
-    const violation =
-      late(call, facts) ?? unseenAbort(call, facts) ?? wrongRefusal(call, facts, occupied);
-    return violation === undefined ? [] : [violation];
-  });
+  for (const call of facts.calls.values()) {
+    const wrong = late(call, facts) ?? unseenAbort(call, facts) ?? refusal(call, facts, occupied);
+    if (wrong !== undefined) yield `${call.id} (${call.what}) for ${call.keys.join('+')} ${wrong}`;
+  }
 }
 
 /** Within `waitMs` and one second more, whatever Redis does, and never without an answer. */
 function late(call: Call, { disturbances }: Facts): string | undefined {
   const at = settledAt(call);
-  const { killedAt, askedAt, waitMs, process, id, what } = call;
-  const keys = call.keys.join('+');
-  if (at === undefined) {
-    return killedAt === undefined ? `${id} (${what}) for ${keys} was never answered` : undefined;
-  }
+  const { killedAt, askedAt, waitMs, process } = call;
+  if (at === undefined) return killedAt === undefined ? 'was never answered' : undefined;
   const stalledMs = disturbances.stalledMs(process, { from: askedAt, until: at });
-  const lateMs = at - askedAt - waitMs - GRACE_MS - SLACK_MS - stalledMs;
-  if (lateMs <= 0) return undefined;
-  return `${id} (${what}) for ${keys} was answered after ${(at - askedAt).toFixed(0)} ms, its waitMs is ${waitMs}`;
+  if (at - askedAt <= waitMs + GRACE_MS + SLACK_MS + stalledMs) return undefined;
+  return `was answered after ${(at - askedAt).toFixed(0)} ms, its waitMs is ${waitMs}`;
 }
 
 function unseenAbort(call: Call, { disturbances }: Facts): string | undefined {
   const at = settledAt(call);
-  const { abortedAt, process, id, what } = call;
-  if (abortedAt === undefined || at === undefined) return undefined;
-  const stalledMs = disturbances.stalledMs(process, { from: abortedAt, until: at });
-  const afterMs = at - abortedAt - stalledMs;
+  const { aborted, process } = call;
+  if (aborted === undefined || at === undefined) return undefined;
+  const stalledMs = disturbances.stalledMs(process, { from: aborted.at, until: at });
+  const afterMs = at - aborted.at - stalledMs;
   if (afterMs <= ABORT_MS) return undefined;
-  return `${id} (${what}) for ${call.keys.join('+')} did not see the abort of its signal: answered ${afterMs.toFixed(0)} ms later`;
+  return `did not see the abort of its signal: answered ${afterMs.toFixed(0)} ms later`;
 }
 
-function wrongRefusal(
-  call: Call,
-  facts: Facts,
-  occupied: ReadonlyMap<string, readonly Interval[]>,
-): string | undefined {
+function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefined {
   if (call.refused === undefined) return undefined;
   const { at, code, message } = call.refused;
-  const { disturbances, history } = facts;
-  const what = `${call.id} (${call.what}) for ${call.keys.join('+')}`;
   switch (code) {
     case 'LOCK_NOT_ACQUIRED':
       if (call.waitMs > 0 || isOccupied(call, facts, occupied)) return undefined;
-      return `${what} was refused as busy although nobody had it`;
+      return 'was refused as busy although nobody had it';
     case 'LOCK_ABORTED':
-      if (call.abortedAt !== undefined) return undefined;
-      if (
-        history.some((e) => e.kind === 'closing' && e.services.includes(call.service) && e.at <= at)
-      ) {
-        return undefined;
-      }
-      return `${what} was aborted although neither its signal nor its application ended it`;
-    case 'LOCK_STORE_FAILED': {
-      const recently = { from: at - FAIL_FAST_MS, until: at };
-      const stalledMs = disturbances.stalledMs(call.process, recently);
-      // A process that is hardly given a processor gets each lease too late, and says so.
-      if (message.includes(STOOD_STILL) && stalledMs > call.leaseMs / 2) return undefined;
-      // Otherwise, that it stood still explains nothing: the answer has come meanwhile.
-      const isExplained = disturbances.wasRedisUnwell(
-        call.process,
-        { from: at - AT_ONCE_MS, until: at },
-        call.keys,
-      );
-      if (!isExplained) return `${what} failed although Redis was well: ${message}`;
-      if (at - call.askedAt >= call.waitMs - 1) return undefined;
-      if (disturbances.wasAwayFor(call.process, FAIL_FAST_MS, at, call.keys)) return undefined;
-      // Nor does it reach a server.
-      if (stalledMs > FAIL_FAST_MS / 2) return undefined;
-      return `${what} failed after ${(at - call.askedAt).toFixed(0)} ms of its waitMs ${call.waitMs}: ${message}`;
-    }
+      if (call.aborted !== undefined || facts.wasClosing(call.service, at)) return undefined;
+      return 'was aborted although neither its signal nor its application ended it';
+    case 'LOCK_STORE_FAILED':
+      return failure(call, facts);
     case 'LOCK_LOST':
       if (isSeveral(call)) return undefined;
-      return `${what} was refused with LOCK_LOST: ${message}`;
+      break;
     case 'LOCK_CONFIG_INVALID':
       // Waiting without limit for a sibling that may wait for us is refused. The tool does it on purpose.
       if (call.what === 'crossed-branch') return undefined;
-      return `${what} was refused with ${code}: ${message}`;
-    default:
-      return `${what} was refused with ${code}: ${message}`;
   }
+  return `was refused with ${code}: ${message}`;
 }
 
+/** The store fails only if Redis was in trouble, and only at the end of the wait or if Redis has been away for long. */
+function failure(call: Call, { disturbances }: Facts): string | undefined {
+  const { process, keys, askedAt, waitMs, leaseMs } = call;
+  const { at = 0, message = '' } = call.refused ?? {};
+  const stalledMs = disturbances.stalledMs(process, { from: at - FAIL_FAST_MS, until: at });
+  // A process that is hardly given a processor gets each lease too late, and says so.
+  if (message.includes(STOOD_STILL) && stalledMs > leaseMs / 2) return undefined;
+  // Otherwise, that it stood still explains nothing: the answer has come meanwhile.
+  if (!disturbances.wasRedisUnwell(process, { from: at - AT_ONCE_MS, until: at }, keys)) {
+    return `failed although Redis was well: ${message}`;
+  }
+  const hadTime = at - askedAt >= waitMs - 1;
+  if (hadTime || disturbances.wasAwayFor(process, FAIL_FAST_MS, at, keys)) return undefined;
+  // Nor does it reach a server.
+  if (stalledMs > FAIL_FAST_MS / 2) return undefined;
+  return `failed after ${(at - askedAt).toFixed(0)} ms of its waitMs ${waitMs}: ${message}`;
+}
+
+type Occupied = ReturnType<typeof occupations>;
+
 /** Whether somebody had the key, may have had it, or was to get it first. */
-function isOccupied(
-  call: Call,
-  { calls, disturbances }: Facts,
-  occupied: ReadonlyMap<string, readonly Interval[]>,
-): boolean {
+function isOccupied(call: Call, facts: Facts, occupied: Occupied): boolean {
   const tried = { from: call.askedAt - AT_ONCE_MS, until: (call.refused?.at ?? 0) + AT_ONCE_MS };
-  return call.keys.some((key) => {
-    if (occupied.get(key)?.some((interval) => overlaps(interval, tried))) return true;
-    if (disturbances.isKeyDisturbed(key, call.askedAt)) return true;
-    for (const other of calls.values()) {
-      if (other === call || !other.keys.includes(key)) continue;
-      if (overlaps(mayOccupy(other, call, disturbances), tried)) return true;
-    }
-    return false;
-  });
+  const others = [...facts.calls.values()].filter((other) => other !== call);
+  return call.keys.some(
+    (key) =>
+      occupied.get(key)?.some((interval) => overlaps(interval, tried)) ||
+      facts.disturbances.isKeyDisturbed(key, call.askedAt) ||
+      others.some(
+        (other) => other.keys.includes(key) && overlaps(mayOccupy(other, call, facts), tried),
+      ),
+  );
 }
 
 const NEVER: Interval = { from: Infinity, until: -Infinity };
 
 /** The times at which a call may keep others from a key, apart from its own hold. */
-function mayOccupy(call: Call, tried: Call, disturbances: Disturbances): Interval {
+function mayOccupy(call: Call, tried: Call, { disturbances }: Facts): Interval {
   const from = call.askedAt;
   const { released, refused, killedAt } = call;
   if (released !== undefined) {

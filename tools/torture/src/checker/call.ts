@@ -1,26 +1,25 @@
-import type { Asked, Entry, Held, Inspected } from '../history/entry.js';
+import type { CallEvents, Entry } from '../history/entry.js';
 
 /** Everything that the history says about one call. */
-export interface Call extends Omit<Asked, 'kind' | 'at' | 'call'> {
+export interface Call extends Omit<Entry<'asked'>, 'kind' | 'at' | 'call'>, Course {
   readonly id: string;
   readonly askedAt: number;
-  held?: Held;
   /** The last local deadline that its process knew. */
   validUntil: number;
   /** The longest time that `ensureRemaining` asked for. */
   ensuredMs: number;
-  lost?: { readonly at: number; readonly key: string; readonly reason: string };
-  endedAt?: number;
-  released?: { readonly at: number; readonly answer: boolean | 'unknown' | 'unsaid' };
-  refused?: { readonly at: number; readonly code: string; readonly message: string };
-  abortedAt?: number;
   /** Its process ended before the call did. */
   killedAt?: number;
-  readonly inspected: Inspected[];
+  readonly inspections: Entry<'inspected'>[];
 }
 
+/** How a call went on. */
+type Course = {
+  [Kind in 'held' | 'lost' | 'ended' | 'released' | 'refused' | 'aborted']?: Entry<Kind>;
+};
+
 /** A call for several keys may already hold some of them, unseen, while it waits for the others. */
-export function isSeveral({ keys }: Pick<Asked, 'keys'>): boolean {
+export function isSeveral({ keys }: Pick<Call, 'keys'>): boolean {
   return new Set(keys).size > 1;
 }
 
@@ -29,19 +28,19 @@ export function settledAt(call: Call): number | undefined {
   return call.held?.at ?? call.refused?.at;
 }
 
+/** When the call stopped waiting for its keys, if it has. */
+export function waitedUntil(call: Call): number {
+  return settledAt(call) ?? call.killedAt ?? Infinity;
+}
+
 /** Until when the call or its hold matters. */
 export function overAt(call: Call): number {
   return call.released?.at ?? call.refused?.at ?? call.killedAt ?? Infinity;
 }
 
 /** Until when the call could believe that it held its keys. */
-export function believedUntil(call: Call): number {
-  return Math.min(
-    call.validUntil,
-    call.lost?.at ?? Infinity,
-    call.endedAt ?? Infinity,
-    call.killedAt ?? Infinity,
-  );
+export function believedUntil({ validUntil, lost, ended, killedAt = Infinity }: Call): number {
+  return Math.min(validUntil, lost?.at ?? Infinity, ended?.at ?? Infinity, killedAt);
 }
 
 /** How long the store may keep the lease after it was last prolonged. */
@@ -55,8 +54,8 @@ export function readCalls(history: readonly Entry[]): ReadonlyMap<string, Call> 
   for (const entry of history) {
     if (entry.kind === 'asked') {
       const { at: askedAt, call: id } = entry;
-      const validUntil = -Infinity;
-      calls.set(id, { ...entry, id, askedAt, validUntil, ensuredMs: 0, inspected: [] });
+      const known = { validUntil: -Infinity, ensuredMs: 0, inspections: [] };
+      calls.set(id, { ...entry, ...known, id, askedAt });
     } else if (entry.kind === 'killed' || entry.kind === 'exited') {
       for (const call of calls.values()) {
         if (call.process === entry.process && overAt(call) === Infinity) call.killedAt = entry.at;
@@ -69,44 +68,11 @@ export function readCalls(history: readonly Entry[]): ReadonlyMap<string, Call> 
   return calls;
 }
 
-function note(call: Call, entry: Entry): void {
-  switch (entry.kind) {
-    case 'held':
-      call.held = entry;
-      return;
-    case 'valid':
-      call.validUntil = Math.max(call.validUntil, entry.until);
-      return;
-    case 'ensured':
-      call.ensuredMs = Math.max(call.ensuredMs, entry.ms);
-      return;
-    case 'lost':
-      call.lost ??= entry;
-      return;
-    case 'ended':
-      call.endedAt = entry.at;
-      return;
-    case 'released':
-      call.released = entry;
-      return;
-    case 'refused':
-      call.refused = entry;
-      return;
-    case 'aborted':
-      call.abortedAt = entry.at;
-      return;
-    case 'inspected':
-      call.inspected.push(entry);
-      return;
-    case 'asked':
-    case 'wrong':
-    case 'stalled':
-    case 'killed':
-    case 'exited':
-    case 'closing':
-    case 'closed':
-    case 'foreign':
-    case 'fault':
-      return; // not about one call
+function note(call: Call, entry: Entry<keyof CallEvents>): void {
+  if (entry.kind === 'valid') call.validUntil = Math.max(call.validUntil, entry.until);
+  else if (entry.kind === 'ensured') call.ensuredMs = Math.max(call.ensuredMs, entry.ms);
+  else if (entry.kind === 'inspected') call.inspections.push(entry);
+  else if (entry.kind !== 'lost' || call.lost === undefined) {
+    Object.assign(call, { [entry.kind]: entry } satisfies Course);
   }
 }

@@ -1,4 +1,11 @@
-import type { Entry, Fault } from '../history/entry.js';
+import { groupBy } from '../collections.js';
+import {
+  type Entry,
+  type Fault,
+  MAIN_PROCESS,
+  type Promoted,
+  SLOW_PULSE,
+} from '../history/entry.js';
 import { type Call, overAt } from './call.js';
 import { coveredMs, type Interval, overlaps } from './intervals.js';
 
@@ -19,9 +26,6 @@ function hiccupHealingMs(ms: number): number {
 /** A grant to a process that does nothing ends with its acceptance lease. */
 const ACCEPTANCE_MS = 1_500;
 
-/** Nobody hears what the proxy, which runs in this process, does not pass on. */
-export const MAIN_PROCESS = 'main';
-
 /** A process that works may write nothing for this long. */
 const QUIET_MS = 750;
 /** A process that was killed may have stood still in a gap of this length between two of its entries. */
@@ -31,12 +35,8 @@ const TELLING_MS = 300;
 
 const CLOSING = 'an application closed';
 
-/** Redis took long to answer, because of a fault or because of the machine. */
-export const SLOW_PULSE = 'redis was slow';
-
-/** What is excused, and by what. */
+/** A time that is excused, and what excuses it: the name of a fault, or of what happened to a process. */
 interface Excuse extends Interval {
-  /** The name of a fault, or of what happened to a process. */
   readonly cause: string;
 }
 
@@ -46,6 +46,8 @@ interface Trouble extends Excuse {
   readonly keys: 'all' | ReadonlySet<string>;
   /** Leases at least this long can be renewed all the same. */
   readonly keepsLeasesFromMs: number;
+  /** For this long after it, not everything goes on as before. */
+  readonly healingMs: number;
 }
 
 /** The shortest lease of a run. */
@@ -55,45 +57,42 @@ const NO_LEASES = Infinity;
 /** What was done to Redis, to keys and to processes, and which calls it may have delayed. */
 export class Disturbances {
   readonly faults: readonly Fault[];
-  readonly #redis: Trouble[] = [];
-  /** The same times, extended by the time until everything goes on as before. */
-  readonly #untilHealed: Trouble[] = [];
-  readonly #stalls = new Map<string, Interval[]>();
+  readonly #troubles: Trouble[] = [];
+  readonly #stalls: ReadonlyMap<string, readonly Stall[]>;
   /** For each key, the times until everything about it goes on as before. */
   readonly #keys = new Map<string, Excuse[]>();
-  readonly #suspends: readonly (Interval & { readonly process: string })[];
 
   constructor(history: readonly Entry[], calls: Iterable<Call>) {
     this.faults = history.filter((entry) => entry.kind === 'fault');
-    this.#suspends = this.faults.flatMap(({ at: from, until, forgets }) =>
-      typeof forgets === 'object' && 'process' in forgets
-        ? { from, until, process: forgets.process }
-        : [],
-    );
     for (const fault of this.faults) this.#addFault(fault);
-    const byProcess = groupByProcess(calls);
-    for (const { process, since, at } of stallsIn(history)) {
-      this.#addStall(process, since, at);
-      const healingMs = at - since >= ACCEPTANCE_MS / 3 ? ACCEPTANCE_MS : HICCUP_MS;
+    const byProcess = groupBy(calls, ({ process }) => process);
+    this.#stalls = groupBy(stallsIn(history), ({ process }) => process);
+    for (const { process, from, until } of [...this.#stalls.values()].flat()) {
+      const healingMs = until - from >= ACCEPTANCE_MS / 3 ? ACCEPTANCE_MS : HICCUP_MS;
       const own = byProcess.get(process) ?? [];
-      this.#addKeys('a worker stood still', own, since, at, () => healingMs);
+      this.#addKeys('a worker stood still', own, { from, until }, () => healingMs);
+    }
+    for (const { from, until } of this.#stallsOf(MAIN_PROCESS)) {
+      const whole = { keys: 'all', keepsLeasesFromMs: NO_LEASES } as const;
+      const healingMs = hiccupHealingMs(until - from);
+      this.#troubles.push({ cause: 'this program stood still', from, until, healingMs, ...whole });
     }
     for (const entry of history) {
       const own = 'process' in entry ? (byProcess.get(entry.process) ?? []) : [];
+      const { at: from } = entry;
       if (entry.kind === 'killed' || entry.kind === 'exited') {
-        const healingMs = ({ leaseMs }: Call): number => leaseMs + ACCEPTANCE_MS;
-        this.#addKeys('a worker ended', own, entry.at, entry.at, healingMs);
+        this.#addKeys('a worker ended', own, { from, until: from }, lifeMs);
       } else if (entry.kind === 'closing') {
-        const until = entry.at + entry.shutdownMs;
-        this.#addKeys(CLOSING, own, entry.at, until, () => ACCEPTANCE_MS);
-        this.#addLeftBehind(own, { from: entry.at, until });
+        const closing = { from, until: from + entry.shutdownMs };
+        this.#addKeys(CLOSING, own, closing, () => ACCEPTANCE_MS);
+        this.#addLeftBehind(own, closing);
       }
     }
   }
 
   /** Whether the server of one of the keys, or the way to it, was in trouble at some time of the interval. */
   wasRedisInTrouble(interval: Interval, keys: readonly string[]): boolean {
-    return this.#redis.some((trouble) => concerns(trouble, keys) && overlaps(trouble, interval));
+    return this.#concerning(keys).some((trouble) => overlaps(trouble, interval));
   }
 
   /** Whether the server of one of the keys was in trouble then, or not everything went on as before yet. */
@@ -103,11 +102,8 @@ export class Disturbances {
 
   /** The same, if the trouble was of a kind in which leases of this length cannot be renewed. */
   couldNotRenew(interval: Interval, key: string, leaseMs: number): boolean {
-    return this.#untilHealed.some(
-      (trouble) =>
-        leaseMs < trouble.keepsLeasesFromMs &&
-        concerns(trouble, [key]) &&
-        overlaps(trouble, interval),
+    return this.#concerning([key]).some(
+      (trouble) => leaseMs < trouble.keepsLeasesFromMs && overlaps(untilHealed(trouble), interval),
     );
   }
 
@@ -118,9 +114,9 @@ export class Disturbances {
   wasAwayFor(process: string, ms: number, at: number, keys: readonly string[]): boolean {
     let since = at;
     for (;;) {
-      const before = this.#redis
-        .filter((trouble) => concerns(trouble, keys) && trouble.from < since)
-        .filter(({ until }) => this.#ranMs(process, until, since) <= RECONNECT_MS);
+      const before = this.#concerning(keys).filter(
+        ({ from, until }) => from < since && this.#ranMs(process, until, since) <= RECONNECT_MS,
+      );
       if (before.length === 0) return since <= at - ms;
       since = Math.min(...before.map(({ from }) => from));
     }
@@ -128,8 +124,7 @@ export class Disturbances {
 
   /** How long, in the interval, the server of one of the keys was in trouble or the process did nothing. */
   hinderedMs(process: string, interval: Interval, keys: 'all' | readonly string[]): number {
-    const redis = this.#redis.filter((trouble) => concerns(trouble, keys));
-    return coveredMs(interval, [...redis, ...this.#stallsOf(process)]);
+    return coveredMs(interval, [...this.#concerning(keys), ...this.#stallsOf(process)]);
   }
 
   /** How long the process did nothing in the interval. */
@@ -138,33 +133,29 @@ export class Disturbances {
   }
 
   stoodStillAt(process: string, at: number): boolean {
-    return this.#stallsOf(process).some(({ from, until }) => from <= at && at <= until);
+    return this.#stallsOf(process).some((stall) => overlaps(stall, { from: at, until: at }));
   }
 
   /** For how long the process had stood still at that time. */
   stoodStillForMs(process: string, at: number): number {
-    const stalls = this.#stallsOf(process).filter(({ from, until }) => from <= at && at <= until);
-    return Math.max(0, ...stalls.map(({ from }) => at - from));
+    const since = this.#stallsOf(process).map(({ from, until }) => (until < at ? at : from));
+    return Math.max(0, ...since.map((from) => at - from));
   }
 
   /** How long, in the interval, the process was suspended, so that its own clock stood still. */
   suspendedMs(process: string, interval: Interval): number {
-    return coveredMs(
-      interval,
-      this.#suspends.filter((suspend) => suspend.process === process),
+    const suspends = this.faults.flatMap(({ at: from, until, forgets }) =>
+      typeof forgets === 'object' && 'process' in forgets && forgets.process === process
+        ? { from, until }
+        : [],
     );
+    return coveredMs(interval, suspends);
   }
 
   /** The times at which waits for the key are excused, by what excuses them. */
   excusesOf(key: string): ReadonlyMap<string, readonly Interval[]> {
-    const byCause = new Map<string, Interval[]>();
-    const ofServer = this.#untilHealed.filter((trouble) => concerns(trouble, [key]));
-    for (const { cause, from, until } of [...ofServer, ...(this.#keys.get(key) ?? [])]) {
-      const intervals = byCause.get(cause) ?? [];
-      byCause.set(cause, intervals);
-      intervals.push({ from, until });
-    }
-    return byCause;
+    const ofServer = this.#concerning([key]).map(untilHealed);
+    return groupBy([...ofServer, ...(this.#keys.get(key) ?? [])], ({ cause }) => cause);
   }
 
   /** Whether something was done then, or shortly before, that delays the waiters for the key. */
@@ -176,48 +167,28 @@ export class Disturbances {
 
   #addFault({ name: cause, at: from, until, disturbs, forgets, ...more }: Fault): void {
     if (typeof forgets === 'object' && 'unknownTo' in forgets) {
-      this.#addKnown(cause, from, forgets);
+      this.#addKnown(cause, from, forgets.unknownTo);
     }
     if (disturbs === 'nothing') return;
     const usualMs = cause === SLOW_PULSE ? hiccupHealingMs(until - from) : HEALING_MS;
     const { healingMs = usualMs, keepsLeasesFromMs = NO_LEASES } = more;
-    const trouble = { cause, from, until, keepsLeasesFromMs };
+    const trouble = { cause, from, until, keepsLeasesFromMs, healingMs };
     if (disturbs === 'all') {
-      this.#addTrouble({ ...trouble, keys: 'all' }, healingMs);
+      this.#troubles.push({ ...trouble, keys: 'all' });
     } else if ('key' in disturbs) {
-      this.#addKey(disturbs.key, { cause, from, until: until + healingMs });
+      this.#addKey(disturbs.key, untilHealed(trouble));
     } else if ('slotOf' in disturbs) {
       const keys = new Set([disturbs.slotOf]);
-      this.#addTrouble({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES }, healingMs);
+      this.#troubles.push({ ...trouble, keys, keepsLeasesFromMs: ALL_LEASES });
     } else {
-      this.#addTrouble({ ...trouble, keys: new Set(disturbs.serverOf) }, healingMs);
+      this.#troubles.push({ ...trouble, keys: new Set(disturbs.serverOf) });
     }
-  }
-
-  #addTrouble(trouble: Trouble, healingMs: number): void {
-    this.#redis.push(trouble);
-    this.#untilHealed.push({ ...trouble, until: trouble.until + healingMs });
   }
 
   /** A replica that became master may have a lease that was given back, and then keeps the key until its end. */
-  #addKnown(
-    cause: string,
-    from: number,
-    { unknownTo }: Extract<Fault['forgets'], { unknownTo: unknown }>,
-  ): void {
-    for (const [key, lease] of Object.entries(unknownTo.leases)) {
+  #addKnown(cause: string, from: number, { leases }: Promoted): void {
+    for (const [key, lease] of Object.entries(leases)) {
       if (lease !== null) this.#addKey(key, { cause, from, until: lease.until + ACCEPTANCE_MS });
-    }
-  }
-
-  #addStall(process: string, from: number, until: number): void {
-    if (process === MAIN_PROCESS) {
-      const cause = 'this program stood still';
-      const keepsLeasesFromMs = NO_LEASES;
-      const trouble = { cause, from, until, keys: 'all', keepsLeasesFromMs } as const;
-      this.#addTrouble(trouble, hiccupHealingMs(until - from));
-    } else {
-      this.#stallsOf(process).push({ from, until });
     }
   }
 
@@ -225,15 +196,13 @@ export class Disturbances {
   #addKeys(
     cause: string,
     calls: readonly Call[],
-    from: number,
-    until: number,
+    { from, until }: Interval,
     healingMs: (call: Call) => number,
   ): void {
     for (const call of calls) {
       if (call.askedAt > until || overAt(call) + call.lingerMs < from) continue;
-      for (const key of call.keys) {
-        this.#addKey(key, { cause, from, until: until + healingMs(call) });
-      }
+      const excuse = { cause, from, until: until + healingMs(call) };
+      for (const key of call.keys) this.#addKey(key, excuse);
     }
   }
 
@@ -242,9 +211,9 @@ export class Disturbances {
    * has a lease that nobody gives back.
    */
   #addLeftBehind(calls: readonly Call[], closing: Interval): void {
-    for (const { from, until, keys } of this.#redis.filter((one) => overlaps(one, closing))) {
-      const concerned = calls.filter((call) => concerns({ keys }, call.keys));
-      this.#addKeys(CLOSING, concerned, from, until, ({ leaseMs }) => leaseMs + ACCEPTANCE_MS);
+    for (const trouble of this.#troubles.filter((one) => overlaps(one, closing))) {
+      const concerned = calls.filter(({ keys }) => concerns(trouble, keys));
+      this.#addKeys(CLOSING, concerned, trouble, lifeMs);
     }
   }
 
@@ -254,19 +223,21 @@ export class Disturbances {
     excuses.push(excuse);
   }
 
+  #concerning(keys: 'all' | readonly string[]): Trouble[] {
+    return this.#troubles.filter((trouble) => concerns(trouble, keys));
+  }
+
   #isHealing(interval: Interval, keys: readonly string[]): boolean {
-    return this.#untilHealed.some(
-      (trouble) => concerns(trouble, keys) && overlaps(trouble, interval),
+    return this.#troubles.some(
+      (trouble) => concerns(trouble, keys) && overlaps(untilHealed(trouble), interval),
     );
   }
 
   /** While a process stands still, it does not connect again. */
   #isReconnecting(process: string, { from, until }: Interval, keys: readonly string[]): boolean {
-    return this.#redis.some(
+    return this.#concerning(keys).some(
       (trouble) =>
-        concerns(trouble, keys) &&
-        trouble.from <= until &&
-        this.#ranMs(process, trouble.until, from) <= RECONNECT_MS,
+        trouble.from <= until && this.#ranMs(process, trouble.until, from) <= RECONNECT_MS,
     );
   }
 
@@ -275,22 +246,27 @@ export class Disturbances {
     return until - from - this.stalledMs(process, { from, until });
   }
 
-  #stallsOf(process: string): Interval[] {
-    const stalls = this.#stalls.get(process) ?? [];
-    this.#stalls.set(process, stalls);
-    return stalls;
+  #stallsOf(process: string): readonly Stall[] {
+    return this.#stalls.get(process) ?? [];
   }
 }
 
-function concerns({ keys }: Pick<Trouble, 'keys'>, wanted: 'all' | readonly string[]): boolean {
-  if (keys === 'all' || wanted === 'all') return true;
-  return wanted.some((key) => keys.has(key));
+/** How long a lease lasts that nobody gives back, and what comes after it. */
+function lifeMs({ leaseMs }: Call): number {
+  return leaseMs + ACCEPTANCE_MS;
 }
 
-interface Stall {
+/** The time until everything goes on as before. */
+function untilHealed({ cause, from, until, healingMs }: Omit<Trouble, 'keys'>): Excuse {
+  return { cause, from, until: until + healingMs };
+}
+
+function concerns({ keys }: Trouble, wanted: 'all' | readonly string[]): boolean {
+  return keys === 'all' || wanted === 'all' || wanted.some((key) => keys.has(key));
+}
+
+interface Stall extends Interval {
   readonly process: string;
-  readonly since: number;
-  readonly at: number;
 }
 
 /**
@@ -313,25 +289,15 @@ function stallsIn(history: readonly Entry[]): Stall[] {
     latest.set(process, at);
     if (entry.kind === 'killed') {
       const gap = gaps.get(process);
-      if (at - since > QUIET_MS) stalls.push({ process, since, at });
+      if (at - since > QUIET_MS) stalls.push({ process, from: since, until: at });
       else if (gap !== undefined && at - gap.until <= TELLING_MS)
-        stalls.push({ process, since: gap.from, at });
+        stalls.push({ process, from: gap.from, until: at });
     } else if (entry.kind === 'stalled') {
-      stalls.push(entry);
+      stalls.push({ process, from: entry.since, until: at });
       gaps.delete(process);
     } else if (at - since > GAP_MS) {
       gaps.set(process, { from: since, until: at });
     }
   }
   return stalls;
-}
-
-function groupByProcess(calls: Iterable<Call>): Map<string, Call[]> {
-  const groups = new Map<string, Call[]>();
-  for (const call of calls) {
-    const group = groups.get(call.process);
-    if (group === undefined) groups.set(call.process, [call]);
-    else group.push(call);
-  }
-  return groups;
 }

@@ -1,5 +1,4 @@
-import { SLOW_ANSWERS } from '../faults/connection-faults.js';
-import type { Fault, Promoted } from '../history/entry.js';
+import { type Fault, type Promoted, SLOW_ANSWERS } from '../history/entry.js';
 import { isSeveral } from './call.js';
 import type { Disturbances } from './disturbances.js';
 import { type Interval, overlaps } from './intervals.js';
@@ -13,10 +12,12 @@ const ROUND_TRIP_MS = 250;
 const ANSWER_MS = 80;
 /** Redis counts whole milliseconds. */
 const ROUNDING_MS = 5;
-/** A key that an operator took away stays taken for this long. */
-const REVOKED_MS = 1_000;
-/** Within this time, a process that was suspended notices it. */
-const WAKING_MS = 1_000;
+/** How long a holder may take to learn of what was forgotten, except at a renewal, which comes with its lease. */
+const NOTICE_MS: Partial<Record<NonNullable<Fault['notice']>, number>> = {
+  message: 1_000, // so long, a key that an operator took away stays taken
+  reconnect: RECONNECT_MS + ROUND_TRIP_MS,
+  waking: 1_000 + ROUND_TRIP_MS,
+};
 
 /**
  * Leases that Redis forgot or gave up before their holders could know it. Only these may overlap with others, and only
@@ -77,7 +78,7 @@ export class ForgottenLeases {
     const isSlow = this.#disturbances.faults.some(
       ({ name, at, until }) => name === SLOW_ANSWERS && overlaps({ from: at, until }, since),
     );
-    const isWoken = isPromotion(fault) && this.#disturbances.stoodStillAt(process, forgetsUntil); // it hears of the new master last
+    const isWoken = promotionOf(fault) && this.#disturbances.stoodStillAt(process, forgetsUntil); // it hears of the new master last
     const lateMs = ANSWER_MS + (isSlow || isWoken ? ROUND_TRIP_MS : 0);
     return lease.from <= forgetsUntil + lateMs + this.#disturbances.stalledMs(process, since);
   }
@@ -88,20 +89,15 @@ export class ForgottenLeases {
     const since = { from: fault.notice === 'waking' ? fault.until : fault.at, until: at };
     const hinderedMs = this.#disturbances.hinderedMs(process, since, [key]);
     // A master that was replaced goes on for a while, for a process that could not hear of it because it stood still.
-    const prolongedMs = isPromotion(fault) ? hinderedMs : 0;
+    const prolongedMs = promotionOf(fault) ? hinderedMs : 0;
     const deadline = fault.until + prolongedMs + lease.lengthMs + ROUND_TRIP_MS;
     if (!isRenewed) return deadline;
     const reconnectMs = this.#disturbances.wasRedisInTrouble(since, [key]) ? RECONNECT_MS : 0;
-    return Math.min(
-      deadline,
-      fault.until + this.#noticeMs(fault, section) + reconnectMs + hinderedMs,
-    );
-  }
-
-  /** A message that cannot arrive is not repeated: the next renewal tells the same. */
-  #noticeMs(fault: Fault, { key, process, lease }: Section): number {
-    const isLost = fault.notice === 'message' && this.#wasSilent(process, key, fault);
-    return noticeMs(isLost ? { notice: 'renewal' } : fault, lease.lengthMs);
+    // A message that cannot arrive is not repeated: the next renewal tells the same.
+    const isUnheard = fault.notice === 'message' && this.#wasSilent(process, key, fault);
+    const notice = isUnheard ? 'renewal' : (fault.notice ?? 'renewal');
+    const noticeMs = NOTICE_MS[notice] ?? lease.lengthMs / 3 + ROUND_TRIP_MS;
+    return Math.min(deadline, fault.until + noticeMs + reconnectMs + hinderedMs);
   }
 
   /** Whether, at some time of the interval, a message about the key could not reach the process. */
@@ -124,8 +120,8 @@ function forgets({ forgets: what }: Fault, key: string, process?: string): boole
   return 'key' in what ? what.key === key : key in what.unknownTo.leases;
 }
 
-function isPromotion(fault: Fault): fault is Fault & { forgets: { unknownTo: Promoted } } {
-  return typeof fault.forgets === 'object' && 'unknownTo' in fault.forgets;
+function promotionOf({ forgets: what }: Fault): Promoted | undefined {
+  return typeof what === 'object' && 'unknownTo' in what ? what.unknownTo : undefined;
 }
 
 /**
@@ -133,24 +129,11 @@ function isPromotion(fault: Fault): fault is Fault & { forgets: { unknownTo: Pro
  * it became master keeps the key for it, at least until the end that it knew.
  */
 function forgottenFrom({ call, key, process, from, lease }: Section, fault: Fault): number {
-  if (!isPromotion(fault)) return fault.at;
-  const { cutAt, leases } = fault.forgets.unknownTo;
+  const promotion = promotionOf(fault);
+  if (promotion === undefined) return fault.at;
   // Of several keys, the first may have been granted long after they were asked for, and unseen.
   const grantedBy = call !== undefined && isSeveral(call) ? from : lease.from;
-  const known = leases[key];
-  const isKnown = known?.process === process && grantedBy < cutAt - ANSWER_MS;
+  const known = promotion.leases[key];
+  const isKnown = known?.process === process && grantedBy < promotion.cutAt - ANSWER_MS;
   return isKnown ? Math.max(fault.at, known.until - ROUNDING_MS) : fault.at;
-}
-
-function noticeMs({ notice = 'renewal' }: Pick<Fault, 'notice'>, leaseMs: number): number {
-  switch (notice) {
-    case 'message':
-      return REVOKED_MS;
-    case 'reconnect':
-      return RECONNECT_MS + ROUND_TRIP_MS;
-    case 'waking':
-      return WAKING_MS + ROUND_TRIP_MS;
-    case 'renewal':
-      return leaseMs / 3 + ROUND_TRIP_MS;
-  }
 }

@@ -1,4 +1,6 @@
-import { type Call, leaseLengthMs, settledAt } from './call.js';
+import { groupBy } from '../collections.js';
+import { FORCED } from '../history/entry.js';
+import { leaseLengthMs } from './call.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import type { Section } from './section.js';
@@ -11,42 +13,33 @@ const REVOKED_MS = 1_100;
 const JITTER_MS = 50;
 
 /**
- * The times at which a key is not available for a reason that the history shows: it is held or kept, or its holder is
- * dead.
+ * The times at which each key is not available for a reason that the history shows: it is held or kept, or its holder
+ * is dead.
  */
-export function occupations({ sections, disturbances }: Facts): Map<string, Interval[]> {
-  const occupied = new Map<string, Interval[]>();
-  const add = (key: string, from: number, until: number): void => {
-    const intervals = occupied.get(key) ?? [];
-    occupied.set(key, intervals);
-    intervals.push({ from, until });
-  };
-  for (const section of sections) add(section.key, section.from, freeFrom(section));
-  for (const { name, at, until, forgets } of disturbances.faults) {
-    if (name === FORCED && typeof forgets === 'object' && 'key' in forgets) {
-      add(forgets.key, at, until + REVOKED_MS);
-    }
-  }
-  return occupied;
+export function occupations({ sections, disturbances }: Facts): Map<string, Occupation[]> {
+  const held = sections.map((section) => ({ ...section, until: freeFrom(section) }));
+  const forced = disturbances.faults.flatMap(({ name, at: from, until, forgets }) =>
+    name === FORCED && typeof forgets === 'object' && 'key' in forgets
+      ? { key: forgets.key, from, until: until + REVOKED_MS }
+      : [],
+  );
+  return groupBy<Occupation, string>([...held, ...forced], ({ key }) => key);
 }
 
-/** The name of the fault after which a key stays taken for a moment. */
-export const FORCED = 'released by an operator';
+interface Occupation extends Interval {
+  readonly key: string;
+}
 
 /** When somebody else can have the key after this section. */
 export function freeFrom({ call, from, until }: Section): number {
   if (call === undefined) return until + FOREIGN_PAUSE_MS;
-  const { endedAt, killedAt, released, lost } = call;
+  const { ended, killedAt, released, lost } = call;
   const lengthMs = leaseLengthMs(call);
   const keptUntil = call.holdAtLeastMs === 0 ? from : from + call.holdAtLeastMs + JITTER_MS;
   if (killedAt !== undefined) return Math.max(keptUntil, killedAt + lengthMs);
-  if (endedAt === undefined || released === undefined) return Infinity;
+  if (ended === undefined || released === undefined) return Infinity;
   if (lost?.reason === 'shutdown' || released.answer === 'unknown') {
     return Math.max(keptUntil, released.at + lengthMs);
   }
   return Math.max(keptUntil, released.at);
-}
-
-export function isWaitingAt(call: Call, at: number): boolean {
-  return call.askedAt <= at && at < (settledAt(call) ?? call.killedAt ?? Infinity);
 }

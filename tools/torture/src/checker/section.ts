@@ -1,4 +1,4 @@
-import type { Foreign } from '../history/entry.js';
+import type { Entry } from '../history/entry.js';
 import { believedUntil, type Call, isSeveral, leaseLengthMs } from './call.js';
 
 /**
@@ -31,38 +31,35 @@ export interface Section {
   lease: Lease;
 }
 
-export function sectionsOf(calls: Iterable<Call>, foreign: readonly Foreign[]): Section[] {
-  const sections = [...foreign.map(foreignSection), ...[...calls].flatMap(sectionsOfCall)];
-  sections.sort((a, b) => a.from - b.from);
-  traceLeases(sections);
-  return sections;
+/** One of a call of ours. */
+export interface OwnSection extends Section {
+  readonly call: Call;
+  readonly token: number;
 }
 
-function foreignSection(entry: Foreign): Section {
+/** In the order of their beginnings. */
+export function sectionsOf(history: readonly Entry[], calls: Iterable<Call>): Section[] {
+  const own = [...calls].flatMap(sectionsOfCall).sort((a, b) => a.from - b.from);
+  traceLeases(own);
+  const foreign = history.flatMap((entry) =>
+    entry.kind === 'foreign' ? foreignSection(entry) : [],
+  );
+  return [...foreign, ...own].sort((a, b) => a.from - b.from);
+}
+
+function foreignSection({ call: id, key, at: from, until, leaseMs }: Entry<'foreign'>): Section {
   return {
-    call: undefined,
-    id: entry.call,
-    key: entry.key,
-    token: undefined,
-    hold: entry.call,
-    process: 'foreign',
-    from: entry.at,
-    until: entry.until,
+    ...{ call: undefined, id, key, token: undefined, hold: id, process: 'foreign', from, until },
     isRenewed: false,
-    lease: { from: entry.at, lengthMs: entry.leaseMs },
+    lease: { from, lengthMs: leaseMs },
   };
 }
 
-function sectionsOfCall(call: Call): Section[] {
-  const { held } = call;
+function sectionsOfCall(call: Call): OwnSection[] {
+  const { held, id, service, process } = call;
   if (held === undefined) return [];
   return Object.entries(held.tokens).map(([key, token]) => ({
-    call,
-    id: call.id,
-    key,
-    token,
-    hold: `${call.service} ${key} ${token}`,
-    process: call.process,
+    ...{ call, id, key, token, hold: `${service} ${key} ${token}`, process },
     from: held.at,
     until: believedUntil(call),
     isRenewed: call.renew,
@@ -72,10 +69,9 @@ function sectionsOfCall(call: Call): Section[] {
 }
 
 /** Within a service, the next number means that the same lease was passed on to the next call. */
-function traceLeases(sections: readonly Section[]): void {
-  const lastOf = new Map<string, Section>();
+function traceLeases(sections: readonly OwnSection[]): void {
+  const lastOf = new Map<string, OwnSection>();
   for (const section of sections) {
-    if (section.call === undefined || section.token === undefined) continue;
     const place = `${section.call.service} ${section.key}`;
     const last = lastOf.get(place);
     const distance = section.token - (last?.token ?? -Infinity);

@@ -1,4 +1,4 @@
-import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
+import { type Call, isSeveral, leaseLengthMs, settledAt, waitedUntil } from './call.js';
 import type { Facts } from './facts.js';
 import type { Interval } from './intervals.js';
 import { freeFrom } from './occupation.js';
@@ -79,7 +79,7 @@ export class Turns {
 
 /** The turns of all others that had the key, or may have had it, until the call was answered. */
 function turnsOf(key: string, call: Call, { sections, calls }: Facts): Turn[] {
-  const end = settledAt(call) ?? call.killedAt ?? Infinity;
+  const end = waitedUntil(call);
   const own = ancestryOf(call, calls);
   const firstAsked = new Map<string, number>();
   const turns: Turn[] = [];
@@ -94,12 +94,8 @@ function turnsOf(key: string, call: Call, { sections, calls }: Facts): Turn[] {
       other !== undefined && isSeveral(other) ? Math.max(other.askedAt, lastUntil) : from;
     lastUntil = Math.max(lastUntil, until);
     if (other !== undefined && own.has(other)) continue;
-    turns.push({
-      askedAt,
-      from: Math.min(since, from),
-      until: freeFrom(section),
-      isUnseen: false,
-    });
+    const times = { from: Math.min(since, from), until: freeFrom(section) };
+    turns.push({ askedAt, ...times, isUnseen: false });
   }
   for (const other of calls.values()) {
     if (other.held !== undefined || !isSeveral(other) || !other.keys.includes(key)) continue;

@@ -1,163 +1,76 @@
+import type { EntryOf } from './history-file.js';
+
 /**
  * What a history consists of: one line for everything that a process saw or did. Times are milliseconds of the
  * machine's monotonic clock, which is the same in all processes.
  */
-export type Entry =
-  | Asked
-  | Held
-  | Valid
-  | Ensured
-  | Lost
-  | Ended
-  | Released
-  | Refused
-  | Aborted
-  | Inspected
-  | Wrong
-  | Stalled
-  | Killed
-  | Exited
-  | Closing
-  | Closed
-  | Foreign
-  | Fault;
+export type Entry<Kind extends keyof EntryKinds = keyof EntryKinds> = EntryOf<EntryKinds, Kind>;
 
-interface At {
-  readonly at: number;
+/** What each kind of entry tells, apart from its time. */
+export type EntryKinds = About<{ readonly call: string }, CallEvents> &
+  About<{ readonly process: string }, ProcessEvents> & { fault: FaultReport };
+
+type About<Subject, Events> = { [Kind in keyof Events]: Subject & Events[Kind] };
+
+/** What happens to a call, in this order. */
+export interface CallEvents {
+  /** A call asked for its keys. What it asked for is recorded, so that the checker knows what to expect. */
+  asked: {
+    /** The kind of call: a name from the repertoire. */
+    readonly what: string;
+    readonly process: string;
+    /** The lock service. A process has several, one after the other and side by side. */
+    readonly service: string;
+    readonly keys: readonly string[];
+    /** The call in whose async context, and under whose hold, this one was made. */
+    readonly parent?: string;
+    readonly waitMs: number;
+    readonly leaseMs: number;
+    readonly maxHoldMs: number;
+    readonly renew: boolean;
+    readonly holdAtLeastMs: number;
+    readonly lingerMs: number;
+  };
+  /** The call was told that it holds its keys, each with a fencing token. */
+  held: { readonly tokens: Readonly<Record<string, number>>; readonly remainingMs: number };
+  /** The hold was found to be valid for longer than was known before. */
+  valid: { readonly until: number };
+  /** `ensureRemaining` was called, so from here on the lease may be longer than was asked for. */
+  ensured: { readonly ms: number };
+  /** The hold's signal aborted. */
+  lost: { readonly key: string; readonly reason: string };
+  /** The work under the hold is over, but the release has not been asked for yet. */
+  ended: object;
+  /** The release was answered. `unknown`: Redis did not answer; `unsaid`: `withLock` does not tell. */
+  released: { readonly answer: boolean | 'unknown' | 'unsaid' };
+  /** The call ended without its keys. */
+  refused: { readonly code: string; readonly message: string };
+  /** The call's own signal was aborted. */
+  aborted: object;
+  /** From `since` until `at`, a holder asked who holds one of its keys. */
+  inspected: {
+    readonly since: number;
+    readonly key: string;
+    readonly found: 'this process' | 'another' | 'nobody';
+  };
+  /** A client of another kind had the key from `at` until `until`. */
+  foreign: { readonly key: string; readonly until: number; readonly leaseMs: number };
 }
 
-interface OfCall extends At {
-  readonly call: string;
-}
-
-/** A call asked for its keys. What it asked for is recorded, so that the checker knows what to expect. */
-export interface Asked extends OfCall {
-  readonly kind: 'asked';
-  /** The kind of call: a name from the repertoire. */
-  readonly what: string;
-  readonly process: string;
-  /** The lock service. A process has several, one after the other and side by side. */
-  readonly service: string;
-  readonly keys: readonly string[];
-  /** The call in whose async context, and under whose hold, this one was made. */
-  readonly parent?: string;
-  readonly waitMs: number;
-  readonly leaseMs: number;
-  readonly maxHoldMs: number;
-  readonly renew: boolean;
-  readonly holdAtLeastMs: number;
-  readonly lingerMs: number;
-}
-
-/** The call was told that it holds its keys. */
-export interface Held extends OfCall {
-  readonly kind: 'held';
-  /** The fencing token of each key. */
-  readonly tokens: Readonly<Record<string, number>>;
-  readonly remainingMs: number;
-}
-
-/** The hold was found to be valid for longer than was known before. */
-export interface Valid extends OfCall {
-  readonly kind: 'valid';
-  readonly until: number;
-}
-
-/** `ensureRemaining` was called, so from here on the lease may be longer than was asked for. */
-export interface Ensured extends OfCall {
-  readonly kind: 'ensured';
-  readonly ms: number;
-}
-
-/** The hold's signal aborted. */
-export interface Lost extends OfCall {
-  readonly kind: 'lost';
-  readonly key: string;
-  readonly reason: string;
-}
-
-/** The work under the hold is over, but the release has not been asked for yet. */
-export interface Ended extends OfCall {
-  readonly kind: 'ended';
-}
-
-/** The release was answered. */
-export interface Released extends OfCall {
-  readonly kind: 'released';
-  /** `unknown` means that Redis did not answer, and `unsaid` that `withLock` does not tell. */
-  readonly answer: boolean | 'unknown' | 'unsaid';
-}
-
-/** The call ended without its keys. */
-export interface Refused extends OfCall {
-  readonly kind: 'refused';
-  readonly code: string;
-  readonly message: string;
-}
-
-/** The call's own signal was aborted. */
-export interface Aborted extends OfCall {
-  readonly kind: 'aborted';
-}
-
-/** From `since` until `at`, a holder asked who holds one of its keys. */
-export interface Inspected extends OfCall {
-  readonly kind: 'inspected';
-  readonly since: number;
-  readonly key: string;
-  readonly found: 'this process' | 'another' | 'nobody';
-}
-
-/** Something that must never happen, whatever else does, and that was noticed at once. */
-export interface Wrong extends At {
-  readonly kind: 'wrong';
-  readonly process: string;
-  readonly what: string;
-}
-
-/** A process, perhaps the one that watches and proxies, did nothing from `since` until `at`. */
-export interface Stalled extends At {
-  readonly kind: 'stalled';
-  readonly process: string;
-  readonly since: number;
-}
-
-/** A process was killed: all its calls ended here. */
-export interface Killed extends At {
-  readonly kind: 'killed';
-  readonly process: string;
-}
-
-/** A process ended without being killed. */
-export interface Exited extends At {
-  readonly kind: 'exited';
-  readonly process: string;
-  readonly code: number | null;
-  /** Whether it had closed everything before. */
-  readonly wasClosed: boolean;
-}
-
-/** An application began to close. Its work has `shutdownMs` to finish. */
-export interface Closing extends At {
-  readonly kind: 'closing';
-  readonly process: string;
-  readonly services: readonly string[];
-  readonly shutdownMs: number;
-}
-
-/** The application is closed. */
-export interface Closed extends At {
-  readonly kind: 'closed';
-  readonly process: string;
-  readonly services: readonly string[];
-}
-
-/** A client of another kind had the key from `at` until `until`. */
-export interface Foreign extends OfCall {
-  readonly kind: 'foreign';
-  readonly key: string;
-  readonly until: number;
-  readonly leaseMs: number;
+/** What happens to a process. */
+export interface ProcessEvents {
+  /** Something that must never happen, whatever else does, and that was noticed at once. */
+  wrong: { readonly what: string };
+  /** A process, perhaps the one that watches and proxies, did nothing from `since` until `at`. */
+  stalled: { readonly since: number };
+  /** A process was killed: all its calls ended here. */
+  killed: object;
+  /** A process ended without being killed, perhaps before it had closed everything. */
+  exited: { readonly code: number | null; readonly wasClosed: boolean };
+  /** An application began to close. Its work has `shutdownMs` to finish. */
+  closing: { readonly services: readonly string[]; readonly shutdownMs: number };
+  /** The application is closed. */
+  closed: { readonly services: readonly string[] };
 }
 
 /** What a replica knew when it became master. */
@@ -174,31 +87,33 @@ export interface KnownLease {
   readonly until: number;
 }
 
+/** Everybody, or those who want keys of one server. */
+export type Concerned = 'all' | { readonly serverOf: readonly string[] };
+
+export type Fault = Entry<'fault'>;
+
 /** What was done to Redis, to the connections or to a key, from `at` until `until`. */
-export interface Fault extends At {
-  readonly kind: 'fault';
+interface FaultReport extends Effects {
   readonly name: string;
   readonly until: number;
+}
+
+/** What a fault does, apart from when. */
+export interface Effects {
   /**
    * What may be delayed by it or end in an error: nothing, everything, all that concerns the server of some keys, the
    * calls for a key whose slot is moved (its lease is renewed all the same), or the waiters for one key.
    */
-  readonly disturbs:
-    | 'nothing'
-    | 'all'
-    | { readonly serverOf: readonly string[] }
-    | { readonly slotOf: string }
-    | { readonly key: string };
+  readonly disturbs: 'nothing' | Concerned | { readonly slotOf: string } | { readonly key: string };
   /**
-   * Whose leases may be gone from Redis although their holders cannot know it yet: everybody's, those of one key, or
-   * those that a replica did not know when it became master, or those of one process. This concerns only leases of that
-   * time.
+   * Whose leases may be gone from Redis although their holders cannot know it yet: everybody's, those of one key, those
+   * that a replica did not know when it became master, or those of one process, whose clock stood still while Redis'
+   * clock went on. This concerns only leases of that time.
    */
   readonly forgets?:
     | 'all'
     | { readonly key: string }
     | { readonly unknownTo: Promoted }
-    /** Those of one process, whose clock stood still while Redis' clock went on. */
     | { readonly process: string };
   /** Leases at least this long can be renewed during the fault. @default none */
   readonly keepsLeasesFromMs?: number;
@@ -209,8 +124,20 @@ export interface Fault extends At {
    * clocks after it was suspended.
    */
   readonly notice?: 'reconnect' | 'renewal' | 'message' | 'waking';
-  /** Whose messages do not arrive, although commands are carried out: all, or those from the server of some keys. */
-  readonly silences?: 'all' | { readonly serverOf: readonly string[] };
+  /** Whose messages do not arrive, although commands are carried out. */
+  readonly silences?: Concerned;
   /** How long its effects may last after `until`. @default 3,500 ms */
   readonly healingMs?: number;
 }
+
+/** The process that runs the proxy. Nobody hears what it does not pass on. */
+export const MAIN_PROCESS = 'main';
+
+/** The name of the fault during which answers arrive up to a quarter of a second later. */
+export const SLOW_ANSWERS = 'slow answers';
+
+/** The name of the fault that Redis took long to answer, because of another fault or because of the machine. */
+export const SLOW_PULSE = 'redis was slow';
+
+/** The name of the fault after which a key stays taken for a moment. */
+export const FORCED = 'released by an operator';

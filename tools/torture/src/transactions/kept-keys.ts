@@ -1,14 +1,14 @@
+import { coveredMs, type Interval } from '../checker/intervals.js';
+import type { Sale } from './book-checker.js';
 import { NOTE } from './sale-plan.js';
-import type { Pieces, SaleEntry } from './sales-history.js';
+import { processOf, type SaleEntry } from './sales-history.js';
 import { LEASE_MS } from './sales-task.js';
 
 /** A key that was kept for less than this share of a wait is no reason to have waited in vain. */
 const KEPT_SHARE = 0.25;
 
-interface Kept {
-  readonly products: readonly string[];
-  readonly from: number;
-  readonly until: number;
+interface Kept extends Interval {
+  readonly sale: Sale;
 }
 
 /**
@@ -16,66 +16,56 @@ interface Kept {
  * nobody gives back, of a call whose process was killed or stopped, or whose COMMIT was not answered; or a call that
  * had one of its keys waited for such a key meanwhile.
  */
-export function isKeptFrom(history: readonly SaleEntry[]): (call: string) => boolean {
-  const asked = new Map<string, { readonly at: number; readonly products: readonly string[] }>();
-  const ended = new Map<string, number>();
-  const lastSeen = new Map<string, number>();
+export function isKeptFrom(
+  history: readonly SaleEntry[],
+  sales: ReadonlyMap<string, Sale>,
+): (sale: Sale) => boolean {
+  const all = [...sales.values()];
+  const kept = keptIn(history, sales);
+  return (sale) => {
+    const from = sale.asked.at;
+    const until = sale.end?.at ?? from;
+    const beside = all.filter(
+      (other) =>
+        other.asked.at < until && (other.end?.at ?? Infinity) > from && sharesOne(other, sale),
+    );
+    const wanted = new Set([sale, ...beside].flatMap(productsOf));
+    const concerned = kept.filter((one) => productsOf(one.sale).some((name) => wanted.has(name)));
+    const keptMs = coveredMs({ from, until }, concerned);
+    return until > from && keptMs >= (until - from) * KEPT_SHARE;
+  };
+}
+
+function keptIn(history: readonly SaleEntry[], sales: ReadonlyMap<string, Sale>): Kept[] {
   const kept: Kept[] = [];
-  const keep = (call: string, from: number, until = from + LEASE_MS): void => {
-    const { products = [] } = asked.get(call) ?? {};
-    kept.push({ products, from, until });
-  };
-  for (const { at, ...entry } of history) {
-    if (at === undefined) continue;
-    lastSeen.set(processOf(entry.call), at);
-    if (entry.kind === 'stood still') {
-      const open = [...asked.keys()].filter((call) => !ended.has(call));
-      const own = open.filter((call) => call.startsWith(entry.call));
-      for (const call of own) keep(call, at - entry.ms, at);
+  const lastSeen = new Map<string, number>();
+  for (const entry of history) {
+    const { at } = entry;
+    lastSeen.set('process' in entry ? entry.process : processOf(entry), at);
+    if (entry.kind === 'stalled') {
+      for (const sale of sales.values()) {
+        const isOpen = sale.asked.at <= at && (sale.end?.at ?? Infinity) >= at;
+        const isOwn = processOf(sale.asked) === entry.process;
+        if (isOpen && isOwn) kept.push({ sale, from: entry.since, until: at });
+      }
     }
-    if (entry.kind === 'asked') asked.set(entry.call, { at, products: productsOf(entry.pieces) });
-    if (entry.kind === 'committing') keep(entry.call, at - entry.ms, at);
-    if (entry.kind === 'unknown') keep(entry.call, at);
-    if (['acknowledged', 'refused', 'unknown'].includes(entry.kind)) ended.set(entry.call, at);
+    const sale = 'call' in entry ? sales.get(entry.call) : undefined;
+    if (sale === undefined) continue;
+    if (entry.kind === 'committing') kept.push({ sale, from: at - entry.ms, until: at });
+    if (entry.kind === 'unknown') kept.push({ sale, from: at, until: at + LEASE_MS });
   }
-  for (const call of asked.keys()) {
-    if (!ended.has(call)) keep(call, lastSeen.get(processOf(call)) as number);
+  for (const sale of sales.values()) {
+    const from = lastSeen.get(processOf(sale.asked)) as number;
+    if (sale.end === undefined) kept.push({ sale, from, until: from + LEASE_MS });
   }
-  return (call) => {
-    const { at: from = 0, products = [] } = asked.get(call) ?? {};
-    const until = ended.get(call) ?? from;
-    const wanted = new Set(products);
-    for (const [other, { at, products: its }] of asked) {
-      const isBeside = at < until && (ended.get(other) ?? Infinity) > from;
-      if (isBeside && sharesOne(its, products)) for (const name of its) wanted.add(name);
-    }
-    const concerned = kept.filter((one) => sharesOne(one.products, [...wanted]));
-    return until > from && keptMs(concerned, from, until) >= (until - from) * KEPT_SHARE;
-  };
+  return kept;
 }
 
-function sharesOne(some: readonly string[], others: readonly string[]): boolean {
-  return some.some((name) => others.includes(name));
+function sharesOne(one: Sale, other: Sale): boolean {
+  const products = productsOf(other);
+  return productsOf(one).some((name) => products.includes(name));
 }
 
-/** How much of the time is covered by at least one of them. */
-function keptMs(kept: readonly Kept[], from: number, until: number): number {
-  let ms = 0;
-  let covered = from;
-  for (const one of [...kept].sort((a, b) => a.from - b.from)) {
-    const begin = Math.max(one.from, covered);
-    const end = Math.min(one.until, until);
-    if (end <= begin) continue;
-    ms += end - begin;
-    covered = end;
-  }
-  return ms;
-}
-
-function productsOf(pieces: Pieces): string[] {
-  return Object.keys(pieces).filter((name) => name !== NOTE);
-}
-
-function processOf(call: string): string {
-  return call.slice(0, call.indexOf('/'));
+function productsOf({ asked }: Sale): string[] {
+  return Object.keys(asked.pieces).filter((name) => name !== NOTE);
 }

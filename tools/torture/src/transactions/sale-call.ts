@@ -8,10 +8,10 @@ import {
 } from 'nestjs-locked';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
-import type { BrokenRule } from './broken-rule.js';
+import type { HistoryFile } from '../history/history-file.js';
 import { NOTE, type SalePlan } from './sale-plan.js';
-import type { SaleEntry } from './sales-history.js';
-import type { SalesTask } from './sales-task.js';
+import type { SaleKinds } from './sales-history.js';
+import type { BrokenRule, SalesTask } from './sales-task.js';
 import type { InTransaction, Runs, Transactions } from './transactions.js';
 
 /** Refusals that blame a lock although none was asked for. */
@@ -27,16 +27,16 @@ const SLOW_S = 2.5;
 /** Runs work outside every transaction. */
 const OUTSIDE = AsyncLocalStorage.snapshot();
 
+/** Each product is guarded by the service with whose name its own begins. */
+type Service = 'plain' | 'billing';
+
 export interface Shop {
   readonly application: INestApplicationContext;
   readonly transactions: Transactions;
-  readonly plain: LockService;
-  readonly billing: LockService;
+  readonly locks: Readonly<Record<Service, LockService>>;
   readonly random: SeededRandom;
-  readonly broken: readonly BrokenRule[];
-  readonly note: (entry: SaleEntry) => void;
-  readonly fence: boolean;
-  readonly opens: SalesTask['opens'];
+  readonly task: SalesTask;
+  readonly history: HistoryFile<SaleKinds>;
 }
 
 /** One call of the application: sells a piece of each of its products in one transaction. */
@@ -69,34 +69,31 @@ export class SaleCall {
 
   async make(): Promise<void> {
     const { style } = this.#plan;
+    const { locks, random } = this.#shop;
+    const transaction = () => this.#transaction();
     if (style === 'unlocked' && this.#isBroken('audits')) {
-      return this.#shop.plain.withLock(this.#call, () => this.#transaction());
+      return locks.plain.withLock(this.#call, transaction);
     }
-    if (style !== 'outside' && style !== 'fixed') return this.#transaction();
-    const { plain, billing, random } = this.#shop;
+    if (style !== 'outside' && style !== 'fixed') return transaction();
     // From the outside to the inside, in the order of restarts: by the prefixes of the keys, and no prefix comes first.
-    const fromInside = [
-      { locks: billing, name: 'billing' },
-      { locks: plain, name: 'plain' },
-    ];
-    if (this.#isBroken('order') && random.chance(0.5)) fromInside.reverse();
-    const locking = fromInside.reduce(
-      (work, { locks, name }) =>
-        () =>
-          this.#lockingAll(locks, name, work),
-      () => this.#transaction(),
-    );
-    await locking();
+    const services: Service[] = ['plain', 'billing'];
+    if (this.#isBroken('order') && random.chance(0.5)) services.reverse();
+    await this.#lockingAll(services, transaction);
   }
 
   #isBroken(rule: BrokenRule): boolean {
-    return this.#shop.broken.includes(rule);
+    return this.#shop.task.broken.includes(rule);
   }
 
-  #lockingAll<T>(locks: LockService, name: string, work: () => Promise<T>): Promise<T> {
-    const products = this.#plan.products.filter((product) => product.startsWith(name));
+  /** All products of each lock service at once, those of the first service outside. */
+  #lockingAll(services: readonly Service[], work: () => Promise<void>): Promise<void> {
+    const [service, ...others] = services;
+    if (service === undefined) return work();
+    const inside = () => this.#lockingAll(others, work);
+    const products = this.#plan.products.filter((product) => serviceOf(product) === service);
+    if (products.length === 0) return inside();
     const options = this.#plan.style === 'fixed' ? { renew: false } : {};
-    return products.length === 0 ? work() : locks.withLock(products, options, work);
+    return this.#shop.locks[service].withLock(products, options, inside);
   }
 
   async #transaction(): Promise<void> {
@@ -137,28 +134,25 @@ export class SaleCall {
   async #loseLock(isBeforeCommit: boolean): Promise<void> {
     const [product] = this.#plan.products;
     if (product === undefined) return;
-    const { note } = this.#shop;
     const wasTaken = await this.#locksOf(product).forceRelease(product);
     await sleep(TOLD_MS);
     // If the process was stopped meanwhile, what it was told is read now.
     await nextTurn();
     await nextTurn();
-    if (wasTaken && isBeforeCommit) note({ kind: 'robbed', call: this.#call, run: this.#run });
+    if (wasTaken && isBeforeCommit) this.#note('robbed', { run: this.#run });
   }
 
   /** Asks for no lock, so that no lock may refuse it, except what is known around a transaction that is locked. */
   async #audit(run: number): Promise<void> {
-    const { application, transactions, note } = this.#shop;
-    const call = this.#call;
+    const { application, transactions } = this.#shop;
     try {
       await transactions.alone(application, async (tx) => {
-        await tx.query('INSERT INTO audit VALUES ($1, $2)', [call, run]);
+        await tx.query('INSERT INTO audit VALUES ($1, $2)', [this.#call, run]);
       });
-      note({ kind: 'audited', call, run });
+      this.#note('audited', { run });
     } catch (error) {
-      const code = error instanceof LockError ? error.code : '';
-      if (REFUSALS.has(code) && !this.#mayRefuseAudit())
-        note({ kind: 'unaudited', call, run, why: code });
+      const why = error instanceof LockError ? error.code : '';
+      if (REFUSALS.has(why) && !this.#mayRefuseAudit()) this.#note('unaudited', { run, why });
     }
   }
 
@@ -168,7 +162,7 @@ export class SaleCall {
    * refused.
    */
   #mayRefuseAudit(): boolean {
-    const { fence, opens } = this.#shop;
+    const { fence, opens } = this.#shop.task;
     if (this.#plan.style === 'unlocked') return false;
     return this.#plan.audits === 'in the body' ? fence : opens === 'cls';
   }
@@ -184,11 +178,18 @@ export class SaleCall {
     clearInterval(this.#ticking);
     const ms = this.#commitTurns * TURN_MS;
     this.#commitTurns = 0;
-    if (ms > SLOW_COMMIT_MS) this.#shop.note({ kind: 'committing', call: this.#call, ms });
+    if (ms > SLOW_COMMIT_MS) this.#note('committing', { ms });
   }
 
   #locksOf(product: string): LockService {
-    return product.startsWith('billing') ? this.#shop.billing : this.#shop.plain;
+    return this.#shop.locks[serviceOf(product)];
+  }
+
+  #note<Kind extends 'robbed' | 'audited' | 'unaudited' | 'committing'>(
+    kind: Kind,
+    told: Omit<SaleKinds[Kind], 'call'>,
+  ): void {
+    this.#shop.history.note(kind, { call: this.#call, ...told } as SaleKinds[Kind]);
   }
 
   async #body(given: InTransaction, run: number): Promise<void> {
@@ -201,19 +202,21 @@ export class SaleCall {
     if (leavesWork) this.#leaveWork(tx, run);
     if (this.#plan.audits === 'in the body') await this.#audit(run);
     const sell = (product: string): Promise<void> =>
-      this.#sell(() => tx.found(), run, product, known.get(product));
+      this.#sell(tx.found, run, product, known.get(product));
+    const sellAll = async (): Promise<void> => {
+      for (const product of products) await sell(product);
+    };
     switch (style) {
       case 'outside':
       case 'fixed':
-        for (const product of products) await sell(product);
+        await sellAll();
         break;
       case 'inside':
+      case 'join':
         for (const product of products) await this.#locking(product, () => sell(product));
         break;
       case 'several':
-        await this.#lockingTogether(async () => {
-          for (const product of products) await sell(product);
-        });
+        await this.#unlessSwallowed(() => this.#lockingAll(['billing', 'plain'], sellAll));
         break;
       case 'unlocked':
         for (let n = 0; n < this.#plan.notes; n++) await this.#write(tx.found(), run, NOTE);
@@ -223,34 +226,10 @@ export class SaleCall {
         break;
       case 'branches':
         await this.#inBranches(tx, run, sell);
-        break;
-      case 'join':
-        for (const product of products) {
-          // A call that waits here has a connection, for which the holder may be waiting.
-          await this.#locking(product, () => sell(product), {
-            insideTransaction: 'join',
-            waitMs: 200,
-          });
-        }
     }
     if (this.#plan.isSlow) await tx.found().query('SELECT pg_sleep($1)', [SLOW_S]);
     if (this.#plan.losesLock === 'in the body') await this.#loseLock(true);
     if (fails) throw new MeantToFail();
-  }
-
-  /** All products of each lock service at once. */
-  async #lockingTogether(work: () => Promise<void>): Promise<void> {
-    const { billing, plain } = this.#shop;
-    const all = [
-      { locks: plain, name: 'plain' },
-      { locks: billing, name: 'billing' },
-    ].reduce(
-      (inner, { locks, name }) =>
-        () =>
-          this.#lockingAll(locks, name, inner),
-      work,
-    );
-    await this.#unlessSwallowed(all);
   }
 
   async #nested(products: readonly string[], sell: (product: string) => Promise<void>) {
@@ -293,15 +272,14 @@ export class SaleCall {
     await Promise.all([first?.(), ...branches, failing()]);
   }
 
-  async #locking(
-    product: string,
-    work: () => Promise<void>,
-    options: LockOptions = {},
-  ): Promise<void> {
-    const inside = this.#isBroken('inside') ? { insideTransaction: 'join' as const } : {};
-    await this.#unlessSwallowed(() =>
-      this.#locksOf(product).withLock(product, { ...options, ...inside }, work),
-    );
+  async #locking(product: string, work: () => Promise<void>): Promise<void> {
+    const isJoined = this.#plan.style === 'join';
+    const options: LockOptions = {
+      ...((isJoined || this.#isBroken('inside')) && { insideTransaction: 'join' }),
+      // A call that waits inside has a connection, for which the holder may be waiting.
+      ...(isJoined && { waitMs: 200 }),
+    };
+    await this.#unlessSwallowed(() => this.#locksOf(product).withLock(product, options, work));
   }
 
   async #unlessSwallowed(work: () => Promise<void>): Promise<void> {
@@ -349,6 +327,10 @@ export class SaleCall {
 }
 
 class MeantToFail extends Error {}
+
+function serviceOf(product: string): Service {
+  return product.startsWith('billing') ? 'billing' : 'plain';
+}
 
 async function read(tx: Runs, product: string): Promise<number> {
   const rows = await tx.query('SELECT quantity FROM stock WHERE product = $1', [product]);

@@ -3,7 +3,7 @@ import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Books } from './book-checker.js';
 import { PRODUCTS } from './sale-plan.js';
-import type { AuditRow, SaleRow } from './sales-history.js';
+import type { Run, SaleRow } from './sales-history.js';
 
 const PIECES = 1_000_000;
 
@@ -34,7 +34,7 @@ export class SalesDatabase {
       'SELECT product, quantity FROM stock',
     );
     const rows = await this.#pool.query<SaleRow>('SELECT call, run, product, late FROM sales');
-    const audits = await this.#pool.query<AuditRow>('SELECT call, run FROM audit');
+    const audits = await this.#pool.query<Run>('SELECT call, run FROM audit');
     return {
       audits: audits.rows,
       before: Object.fromEntries(PRODUCTS.map((product) => [product, PIECES])),

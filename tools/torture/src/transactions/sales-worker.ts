@@ -2,12 +2,13 @@ import { Inject, Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { SeededRandom } from 'kit';
 import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
-import { appendFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { HistoryFile } from '../history/history-file.js';
 import { watchHeartbeat } from '../worker/heartbeat.js';
+import type { Report } from '../worker/task.js';
 import { reasonOf, SaleCall, type Shop } from './sale-call.js';
 import { drawPlan, piecesOf } from './sale-plan.js';
-import type { SaleEntry } from './sales-history.js';
+import type { SaleKinds } from './sales-history.js';
 import { LEASE_MS, type SalesTask } from './sales-task.js';
 import { openTransactions } from './transactions.js';
 
@@ -27,64 +28,40 @@ class Services {
  * that.
  */
 async function main(task: SalesTask): Promise<void> {
+  const { broken, fence } = task;
   const random = new SeededRandom(task.seed);
-  // Each entry is appended at once, so that what a killed process saw is not lost.
-  const note = (entry: SaleEntry): void =>
-    appendFileSync(task.history, `${JSON.stringify({ at: Date.now(), ...entry })}\n`);
+  const history = new HistoryFile<SaleKinds>(task.history);
   const transactions = await openTransactions(task);
   const options = {
     connection: task.redisUrl,
     leaseMs: LEASE_MS,
-    ...(task.broken.includes('unknown') ? {} : { insideTransaction: 'restart' as const }),
-    ...(task.broken.length > 0 ? { waitMs: 500 } : {}), // some calls then wait for each other
-    ...(task.fence ? { fence: {} } : {}),
+    ...(broken.includes('unknown') ? {} : { insideTransaction: 'restart' as const }),
+    ...(broken.length > 0 ? { waitMs: 500 } : {}), // some calls then wait for each other
+    ...(fence ? { fence: {} } : {}),
   };
   const services = [
     RedisLockModule.forRoot(options),
     RedisLockModule.forRoot({ ...options, name: 'billing', keyPrefix: 'billing:' }),
   ];
   // The processes open their services in different orders.
-  const imports = [
-    ...transactions.modules,
-    ...(random.chance(0.5) ? services : services.reverse()),
-  ];
+  const opened = random.chance(0.5) ? services : services.reverse();
 
-  @Module({ imports, providers: [Services] })
+  @Module({ imports: [...transactions.modules, ...opened], providers: [Services] })
   class Root {}
 
   const application = await NestFactory.createApplicationContext(Root, { logger: false });
-  const { plain, billing } = application.get(Services);
-  const { broken, fence, opens } = task;
-  const shop: Shop = {
-    ...{ application, transactions, plain, billing },
-    ...{ random, broken, note, fence, opens },
-  };
+  const locks = application.get(Services);
+  const shop: Shop = { application, transactions, locks, random, task, history };
   const stopHeartbeat = watchHeartbeat((since, at) => {
-    if (at - since >= STILL_MS)
-      note({ kind: 'stood still', call: `${task.name}/`, ms: at - since });
+    if (at - since >= STILL_MS) history.note('stalled', { process: task.name, since }, at);
   });
   let running = true;
   process.on('message', () => (running = false));
-  process.send?.('ready');
+  report({ is: 'ready' });
 
   const caller = async (name: string): Promise<void> => {
     for (let n = 1; running; n++) {
-      const call = `${name}/${n}`;
-      const plan = drawPlan(random, task.without, task.driverLimitMs !== undefined);
-      const sale = new SaleCall(shop, call, plan);
-      note({ kind: 'asked', call, pieces: piecesOf(plan), style: plan.style });
-      try {
-        await sale.make();
-        note({ kind: 'acknowledged', call, run: sale.run });
-      } catch (error) {
-        const { run } = sale;
-        // What failed before its end was never to be committed, whatever the driver says of it.
-        const why = reasonOf(error) ?? (sale.wasToCommit ? undefined : 'failed before its end');
-        if (task.broken.includes('answer')) note({ kind: 'acknowledged', call, run });
-        else if (why === undefined) note({ kind: 'unknown', call, run, why: String(error) });
-        else
-          note({ kind: 'refused', call, run, why: plan.style === 'join' ? `join: ${why}` : why });
-      }
+      await makeCall(shop, `${name}/${n}`);
       await sleep(random.between(0, 10));
     }
   };
@@ -93,7 +70,30 @@ async function main(task: SalesTask): Promise<void> {
   stopHeartbeat();
   await application.close();
   await transactions.close();
+  report({ is: 'closed' });
   process.disconnect();
+}
+
+async function makeCall(shop: Shop, call: string): Promise<void> {
+  const { task, random, history } = shop;
+  const plan = drawPlan(random, task.without, task.driverLimitMs !== undefined);
+  const sale = new SaleCall(shop, call, plan);
+  history.note('asked', { call, pieces: piecesOf(plan), style: plan.style });
+  try {
+    await sale.make();
+    history.note('acknowledged', { call, run: sale.run });
+  } catch (error) {
+    const run = { call, run: sale.run };
+    // What failed before its end was never to be committed, whatever the driver says of it.
+    const why = reasonOf(error) ?? (sale.wasToCommit ? undefined : 'failed before its end');
+    if (task.broken.includes('answer')) history.note('acknowledged', run);
+    else if (why === undefined) history.note('unknown', { ...run, why: String(error) });
+    else history.note('refused', { ...run, why: plan.style === 'join' ? `join: ${why}` : why });
+  }
+}
+
+function report(message: Report): void {
+  process.send?.(message);
 }
 
 await main(JSON.parse(process.argv[2] as string) as SalesTask);

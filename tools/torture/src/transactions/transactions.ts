@@ -6,11 +6,19 @@ import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import pg from 'pg';
 import { DataSource } from 'typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { currentHooks, type SaleHooks, withHooks } from './sale-hooks.js';
 import type { ISOLATIONS } from './sale-plan.js';
 import type { SalesTask } from './sales-task.js';
 
 const POOL_SIZE = 5;
+
+/** What the application does just before and just after the COMMIT of its transaction. */
+export interface SaleHooks {
+  readonly beforeCommit: () => Promise<void>;
+  readonly afterCommit: () => Promise<void>;
+}
+
+/** The hooks of the transaction of this async context; undefined in one inside of another, which has none. */
+const hooksHere = new AsyncLocalStorage<SaleHooks | undefined>();
 
 /** Runs a statement. */
 export interface Runs {
@@ -58,13 +66,13 @@ async function throughTypeOrm({
   }).initialize();
   if (!broken.includes('unknown')) lockAwareDataSource(dataSource);
   dataSource.subscribers.push({
-    beforeTransactionCommit: () => currentHooks()?.beforeCommit(),
-    afterTransactionCommit: () => currentHooks()?.afterCommit(),
+    beforeTransactionCommit: () => hooksHere.getStore()?.beforeCommit(),
+    afterTransactionCommit: () => hooksHere.getStore()?.afterCommit(),
   });
   return {
     modules: [],
     run: (_, isolation, body, hooks) =>
-      withHooks(hooks, () =>
+      hooksHere.run(hooks, () =>
         dataSource.transaction(isolation, (manager) =>
           body({
             given: manager,
@@ -75,7 +83,7 @@ async function throughTypeOrm({
           }),
         ),
       ),
-    alone: (_, body) => withHooks(undefined, () => dataSource.transaction(body)),
+    alone: (_, body) => hooksHere.run(undefined, () => dataSource.transaction(body)),
     close: () => dataSource.destroy(),
   };
 }
@@ -106,9 +114,9 @@ async function throughCls({
         await client.query(`BEGIN ISOLATION LEVEL ${isolationLevel}`);
         setTx(client);
         const result = await bare.run(client, body);
-        await currentHooks()?.beforeCommit();
+        await hooksHere.getStore()?.beforeCommit();
         await client.query('COMMIT');
-        await currentHooks()?.afterCommit();
+        await hooksHere.getStore()?.afterCommit();
         return result;
       } catch (error) {
         await client.query('ROLLBACK').catch((failure: Error) => (broken = failure));
@@ -130,12 +138,14 @@ async function throughCls({
   class Transactional {}
 
   const modules = [{ module: Transactional, imports: [ClsModule.forRoot({ plugins: [plugin] })] }];
+  const hostIn = (application: INestApplicationContext): TransactionHost =>
+    application.get<TransactionHost>(TransactionHost, { strict: false });
   return {
     modules,
     run: (application, isolationLevel, body, hooks) => {
-      const host = application.get<TransactionHost>(TransactionHost, { strict: false });
+      const host = hostIn(application);
       const options = { isolationLevel } as never;
-      return withHooks(hooks, () =>
+      return hooksHere.run(hooks, () =>
         host.withTransaction(options, () =>
           body({
             given: runs(host.tx),
@@ -146,9 +156,9 @@ async function throughCls({
       );
     },
     alone: (application, body) => {
-      const host = application.get<TransactionHost>(TransactionHost, { strict: false });
+      const host = hostIn(application);
       const options = { isolationLevel: 'READ COMMITTED' } as never;
-      return withHooks(undefined, () =>
+      return hooksHere.run(undefined, () =>
         host.withTransaction(Propagation.RequiresNew, options, () => body(runs(host.tx))),
       );
     },

@@ -7,13 +7,11 @@ import {
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
-import { monotonicMs } from '../history/monotonic-ms.js';
-import { openClient, type RedisAddress } from '../servers/redis-address.js';
+import { openClient, type RedisAddress } from '../stages/redis-address.js';
 import type { Recorder, ServiceTerms } from './recorder.js';
 import type { ServiceTask, WorkerTask } from './task.js';
 
-export const WAIT_MS = 20_000;
-const MAX_HOLD_MS = 60_000;
+const LIMITS = { waitMs: 20_000, maxHoldMs: 60_000 };
 /** The name of the second service of every worker. */
 export const SECOND_SERVICE = 'second';
 
@@ -32,7 +30,6 @@ export interface OpenService {
 
 /** A Nest application with two lock services. A process starts several of them, one after the other. */
 export class LockApplication {
-  readonly services: readonly OpenService[];
   readonly #context: INestApplicationContext;
   readonly #recorder: Recorder;
   readonly #shutdownMs: number;
@@ -40,26 +37,29 @@ export class LockApplication {
 
   private constructor(
     context: INestApplicationContext,
-    services: readonly OpenService[],
+    readonly services: readonly OpenService[],
     recorder: Recorder,
     shutdownMs: number,
   ) {
     this.#context = context;
-    this.services = services;
     this.#recorder = recorder;
     this.#shutdownMs = shutdownMs;
   }
 
   /** @param clients belong to the process, and stay open when an application closes */
   static async start(
-    task: WorkerTask,
+    { name: process, services: tasks, shutdownMs }: WorkerTask,
     generation: number,
     recorder: Recorder,
     clients: SharedClients,
   ): Promise<LockApplication> {
     class Application {}
-    const imports = task.services.map((service) =>
-      RedisLockModule.forRoot(moduleOptions(service, task.shutdownMs, clients)),
+    const imports = tasks.map(({ name, redis, connection, options }) =>
+      RedisLockModule.forRoot({
+        connection: connection === 'client' ? clients.of(redis) : addressAs(connection, redis),
+        ...(name !== undefined && { name }),
+        ...{ ...LIMITS, ...options, shutdownMs },
+      }),
     );
     Module({ imports, providers: [Services] })(Application);
     const context = await NestFactory.createApplicationContext(Application, {
@@ -67,18 +67,12 @@ export class LockApplication {
       abortOnError: false,
     });
     const { first, second } = context.get(Services);
-    const services = task.services.map((service) => ({
-      task: service,
-      locks: service.name === undefined ? first : second,
-      terms: {
-        id: `${task.name}.${generation}${service.name === undefined ? 'a' : 'b'}`,
-        waitMs: WAIT_MS,
-        leaseMs: service.leaseMs,
-        maxHoldMs: MAX_HOLD_MS,
-        lingerMs: service.lingerMs,
-      },
-    }));
-    return new LockApplication(context, services, recorder, task.shutdownMs);
+    const services = tasks.map((task): OpenService => {
+      const [locks, letter] = task.name === undefined ? [first, 'a'] : [second, 'b'];
+      const id = `${process}.${generation}${letter}`;
+      return { task, locks, terms: { id, ...LIMITS, ...task.options } };
+    });
+    return new LockApplication(context, services, recorder, shutdownMs);
   }
 
   get isClosing(): boolean {
@@ -87,51 +81,21 @@ export class LockApplication {
 
   async close(): Promise<void> {
     this.#isClosing = true;
-    const services = this.services.map(({ terms }) => terms.id);
-    const { process } = this.#recorder;
-    const shutdownMs = this.#shutdownMs;
-    this.#recorder.append({ kind: 'closing', at: monotonicMs(), process, services, shutdownMs });
+    const { process, history } = this.#recorder;
+    const closing = { process, services: this.services.map(({ terms }) => terms.id) };
+    history.note('closing', { ...closing, shutdownMs: this.#shutdownMs });
     await this.#context.close();
-    this.#recorder.append({ kind: 'closed', at: monotonicMs(), process, services });
+    history.note('closed', closing);
   }
 }
 
-function moduleOptions(
-  service: ServiceTask,
-  shutdownMs: number,
-  clients: SharedClients,
-): RedisLockModuleOptions & { name?: string } {
-  const { name, redis, leaseMs, lingerMs, localHandovers, awaitRelease } = service;
-  return {
-    connection: connectionOf(service.connection, redis, clients),
-    ...(name !== undefined && { name }),
-    waitMs: WAIT_MS,
-    maxHoldMs: MAX_HOLD_MS,
-    leaseMs,
-    lingerMs,
-    localHandovers,
-    awaitRelease,
-    shutdownMs,
-  };
-}
-
-function connectionOf(
-  kind: ServiceTask['connection'],
+function addressAs(
+  form: 'url' | 'options',
   address: RedisAddress,
-  clients: SharedClients,
 ): RedisLockModuleOptions['connection'] {
-  if (kind === 'client') return clients.of(address);
-  switch (address.kind) {
-    case 'url': {
-      if (kind === 'url') return address.url;
-      const { hostname, port } = new URL(address.url);
-      return { host: hostname, port: Number(port) };
-    }
-    case 'sentinels':
-      return { sentinels: [...address.sentinels], name: address.name };
-    case 'cluster':
-      return { cluster: [...address.nodes] };
-  }
+  if (form === 'url' || typeof address !== 'string') return address;
+  const { hostname, port } = new URL(address);
+  return { host: hostname, port: Number(port) };
 }
 
 /** Clients that belong to the process. When an application has closed, it must have left nothing on them. */

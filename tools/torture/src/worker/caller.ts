@@ -8,7 +8,7 @@ import {
   type WithLockOptions,
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { monotonicMs } from '../history/monotonic-ms.js';
+import { monotonicMs } from '../history/history-file.js';
 import { ALL_KEYS, anyKey, severalKeys } from '../keys.js';
 import type { RecordedCall, Recorder, ServiceTerms } from './recorder.js';
 import type { Feature } from './repertoire.js';
@@ -16,7 +16,10 @@ import type { Feature } from './repertoire.js';
 /** What is done while the keys are held. */
 export type Work = (call: RecordedCall, lock: Lock) => Promise<void>;
 
-export interface CallOptions extends LockOptions {
+/** The method of the lock service that is called. */
+export type Enter = 'acquire' | 'tryAcquire' | 'withLock';
+
+export interface CallOptions extends LockOptions, Pick<WithLockOptions, 'onBusy'> {
   /** The call inside which this one is made. */
   readonly parent?: RecordedCall;
   /** Called with the recorded request before the library is asked. */
@@ -28,123 +31,73 @@ export interface CallOptions extends LockOptions {
  * a refused call is for the checker to judge.
  */
 export class Caller {
-  readonly random: SeededRandom;
-  readonly recorder: Recorder;
   readonly locks: LockService;
   readonly terms: ServiceTerms;
-  readonly #without: ReadonlySet<Feature>;
 
   constructor(
-    random: SeededRandom,
-    recorder: Recorder,
-    locks: LockService,
-    terms: ServiceTerms,
-    without: readonly Feature[],
+    readonly random: SeededRandom,
+    readonly recorder: Recorder,
+    { locks, terms }: Pick<Caller, 'locks' | 'terms'>,
+    readonly without: readonly Feature[] = [],
   ) {
-    this.random = random;
-    this.recorder = recorder;
     this.locks = locks;
     this.terms = terms;
-    this.#without = new Set(without);
   }
 
   does(feature: Feature): boolean {
-    return !this.#without.has(feature);
+    return !this.without.includes(feature);
   }
 
   severalKeys(): string[] {
     return this.does('any-several-keys') ? severalKeys(this.random) : [anyKey(this.random)];
   }
 
-  /** Does `acquire`, the work and `release`. @returns whether the work was done */
-  async acquire(
-    what: string,
-    keys: readonly string[],
-    options: CallOptions,
-    work: Work,
-  ): Promise<boolean> {
-    const { parent, onAsked, ...lockOptions } = options;
-    const call = this.#ask(what, keys, lockOptions, parent);
-    onAsked?.(call);
-    let lock: Lock;
-    try {
-      lock = await this.locks.acquire(keysOf(keys), lockOptions);
-    } catch (error) {
-      call.refused(error);
-      return false;
-    }
-    await this.#use(call, lock, () => work(call, lock));
-    return true;
+  /** One key with this probability, otherwise several. */
+  someKeys(oneKey: number): string[] {
+    return this.random.chance(oneKey) ? [anyKey(this.random)] : this.severalKeys();
   }
 
-  /** Does `tryAcquire`, the work and `release`. */
-  async tryAcquire(
+  /**
+   * Asks for keys, does the work and releases them.
+   *
+   * @param work a number of milliseconds stands for ordinary work of that length; by default, it is mostly short
+   */
+  async call(
+    enter: Enter,
     what: string,
     keys: readonly string[],
-    options: CallOptions,
-    work: Work,
-  ): Promise<boolean> {
-    const { parent, onAsked, ...lockOptions } = options;
-    const call = this.#ask(what, keys, { waitMs: 0, ...lockOptions }, parent);
+    options: CallOptions = {},
+    work: Work | number = this.#workMs(),
+  ): Promise<void> {
+    const { parent, onAsked, ...given } = options;
+    const lockOptions = enter === 'tryAcquire' ? { waitMs: 0, ...given } : given;
+    const call = this.recorder.ask({
+      ...{ what, service: this.terms, keys, options: lockOptions, parent },
+    });
     onAsked?.(call);
+    const wanted = keys.length === 1 ? (keys[0] as string) : keys;
+    const works: Work =
+      typeof work === 'number' ? (held, lock) => this.work(held, lock, work) : work;
+    if (enter === 'withLock') return this.#withLock(call, wanted, given, works);
     let lock: Lock | null;
     try {
-      lock = await this.locks.tryAcquire(keysOf(keys), lockOptions);
+      lock = await this.locks[enter](wanted, given);
     } catch (error) {
-      call.refused(error);
-      return false;
+      return call.refused(error);
     }
-    if (lock === null) {
-      call.busy();
-      return false;
-    }
-    const held = lock;
-    await this.#use(call, held, () => work(call, held));
-    return true;
-  }
-
-  /** Does `withLock`, whose result must be that of the work. */
-  async withLock(
-    what: string,
-    keys: readonly string[],
-    options: CallOptions & Pick<WithLockOptions, 'onBusy'>,
-    work: Work,
-  ): Promise<boolean> {
-    const { parent, onAsked, ...lockOptions } = options;
-    const call = this.#ask(what, keys, lockOptions, parent);
-    onAsked?.(call);
-    const ownResult = Symbol('result');
+    if (lock === null) return call.busy();
+    call.held(lock);
     try {
-      const result = await this.locks.withLock(
-        keysOf(keys),
-        lockOptions as WithLockOptions & { onBusy?: 'throw' },
-        async (lock) => {
-          call.held(lock);
-          if (this.locks.current(lock.key) !== lock && lock.isHeld) {
-            this.recorder.wrong(`${call.id} is not the current lock of its own work`);
-          }
-          try {
-            await work(call, lock);
-          } finally {
-            call.ended();
-          }
-          return ownResult;
-        },
+      await works(call, lock);
+    } finally {
+      call.ended();
+      call.released(
+        await lock.release().catch((error: unknown) => {
+          if (!(error instanceof LockStoreError)) call.wrong(`threw on release: ${String(error)}`);
+          return 'unknown' as const;
+        }),
       );
-      if (call.wasHeld) call.released('unsaid');
-      else call.busy();
-      if (call.wasHeld !== (result === ownResult)) {
-        this.recorder.wrong(`${call.id} gave ${String(result)} instead of its work's result`);
-      }
-    } catch (error) {
-      if (!call.wasHeld) {
-        call.refused(error);
-        return false;
-      }
-      call.released('unsaid');
-      this.recorder.wrong(`${call.id} threw over its work's result: ${String(error)}`);
     }
-    return call.wasHeld;
   }
 
   /** Work of some length, during which various things are done. */
@@ -182,28 +135,40 @@ export class Caller {
     }
   }
 
-  #ask(
-    what: string,
-    keys: readonly string[],
-    options: LockOptions,
-    parent: RecordedCall | undefined,
-  ): RecordedCall {
-    return this.recorder.ask({ what, service: this.terms, keys, options, parent });
-  }
-
-  async #use(call: RecordedCall, lock: Lock, work: () => Promise<void>): Promise<void> {
-    call.held(lock);
+  /** The result of `withLock` must be that of the work. */
+  async #withLock(
+    call: RecordedCall,
+    keys: string | readonly string[],
+    options: WithLockOptions,
+    work: Work,
+  ): Promise<void> {
+    const ownResult = Symbol('result');
     try {
-      await work();
-    } finally {
-      call.ended();
-      const answer = await lock.release().catch((error: unknown) => {
-        if (!(error instanceof LockStoreError)) {
-          this.recorder.wrong(`release of ${call.id} threw ${String(error)}`);
-        }
-        return 'unknown' as const;
-      });
-      call.released(answer);
+      const result = await this.locks.withLock(
+        keys,
+        options as WithLockOptions & { onBusy?: 'throw' },
+        async (lock) => {
+          call.held(lock);
+          if (this.locks.current(lock.key) !== lock && lock.isHeld) {
+            call.wrong('is not the current lock of its own work');
+          }
+          try {
+            await work(call, lock);
+          } finally {
+            call.ended();
+          }
+          return ownResult;
+        },
+      );
+      if (call.wasHeld) call.released('unsaid');
+      else call.busy();
+      if (call.wasHeld !== (result === ownResult)) {
+        call.wrong(`gave ${String(result)} instead of its work's result`);
+      }
+    } catch (error) {
+      if (!call.wasHeld) return call.refused(error);
+      call.released('unsaid');
+      call.wrong(`threw over its work's result: ${String(error)}`);
     }
   }
 
@@ -218,29 +183,26 @@ export class Caller {
     call.whenLost(() => {
       this.assertOwnContext(`a listener of the signal of ${call.id}`, call.ambientKeys);
       if (!this.random.chance(0.3)) return;
-      const key = this.random.pick(ALL_KEYS);
-      void this.tryAcquire('try from an abort listener', [key], { parent: call }, async () => {});
+      const keys = [this.random.pick(ALL_KEYS)];
+      const options = { parent: call };
+      void this.call('tryAcquire', 'try from an abort listener', keys, options, async () => {});
     });
   }
 
   async #ensure(call: RecordedCall, lock: Lock): Promise<void> {
     const ms = this.random.between(1, this.terms.leaseMs * 2);
-    call.ensured(ms);
+    call.note('ensured', { ms });
     const before = monotonicMs();
     try {
       await lock.ensureRemaining(ms);
       call.noteDeadline();
     } catch (error) {
       if (error instanceof LockLostError || error instanceof LockStoreError) return;
-      this.recorder.wrong(`ensureRemaining(${ms}) of ${call.id} threw ${String(error)}`);
-      return;
+      return call.wrong(`threw on ensureRemaining(${ms}): ${String(error)}`);
     }
     const leftMs = lock.remainingMs() + (monotonicMs() - before);
-    if (leftMs < ms - 1) {
-      this.recorder.wrong(
-        `ensureRemaining(${ms}) of ${call.id} came back with ${leftMs.toFixed(0)} ms left`,
-      );
-    }
+    if (leftMs >= ms - 1) return;
+    call.wrong(`has ${leftMs.toFixed(0)} ms left after ensureRemaining(${ms})`);
   }
 
   async #inspect(call: RecordedCall, lock: Lock): Promise<void> {
@@ -250,19 +212,10 @@ export class Caller {
       const info = await this.locks.inspect(key);
       // Redis has lost the holder's name, which comes back later; or the master is away that knows it.
       if (info !== null && info.holder?.pid === undefined) return;
-      const found =
-        info === null ? 'nobody' : info.holder?.pid === process.pid ? 'this process' : 'another';
-      this.recorder.append({
-        kind: 'inspected',
-        at: monotonicMs(),
-        call: call.id,
-        since,
-        key,
-        found,
-      });
+      const found = info?.holder?.pid === process.pid ? 'this process' : 'another';
+      call.note('inspected', { since, key, found: info === null ? 'nobody' : found });
     } catch (error) {
-      if (error instanceof LockStoreError) return;
-      this.recorder.wrong(`inspect() threw ${String(error)}`);
+      if (!(error instanceof LockStoreError)) call.wrong(`threw on inspect(): ${String(error)}`);
     }
   }
 }
@@ -271,8 +224,4 @@ export class Caller {
 export function block(ms: number): void {
   const end = monotonicMs() + ms;
   while (monotonicMs() < end);
-}
-
-function keysOf(keys: readonly string[]): string | readonly string[] {
-  return keys.length === 1 ? (keys[0] as string) : keys;
 }

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises';
 import type { Caller } from './caller.js';
-import type { RecordedCall } from './recorder.js';
+import { OwnSignal } from './own-signal.js';
 
 /** One of so many keys is asked for again after the crowd has given up. */
 const ONE_IN = 50;
@@ -16,25 +16,22 @@ export type GivesUp = 'at once' | 'in the next turn' | number;
  * @param when a number is milliseconds
  */
 export async function crowd(caller: Caller, keys: readonly string[], when: GivesUp): Promise<void> {
-  const controller = new AbortController();
-  const calls: RecordedCall[] = [];
-  const asked = async (key: string, n: number): Promise<void> => {
+  const { random } = caller;
+  const signal = new OwnSignal();
+  const ask = async (key: string, n: number): Promise<void> => {
     for (let turn = n % TURNS; typeof when === 'number' && turn > 0; turn--) await nextTurn();
-    if (controller.signal.aborted) return;
-    const options = {
-      signal: controller.signal,
-      onAsked: (call: RecordedCall) => void calls.push(call),
-    };
-    await caller.acquire('crowd', [key], options, () => sleep(caller.random.between(0, 30)));
+    if (signal.isAborted) return;
+    const work = () => sleep(random.between(0, 30));
+    await caller.call('acquire', 'crowd', [key], signal.options, work);
   };
-  const all = keys.map(asked);
+  const all = keys.map(ask);
   if (when === 'in the next turn') await nextTurn();
   if (typeof when === 'number') await sleep(when);
-  for (const call of calls) if (!call.wasHeld) call.aborted();
-  controller.abort();
+  signal.abort();
   await Promise.all(all);
-  const again = keys.filter(() => caller.random.chance(1 / ONE_IN));
-  await Promise.all(
-    again.map((key) => caller.acquire('after-crowd', [key], {}, () => Promise.resolve())),
+  const again = keys.filter(() => random.chance(1 / ONE_IN));
+  const afterwards = again.map((key) =>
+    caller.call('acquire', 'after-crowd', [key], {}, async () => {}),
   );
+  await Promise.all(afterwards);
 }

@@ -1,4 +1,4 @@
-import { monotonicMs } from '../history/monotonic-ms.js';
+import { monotonicMs } from '../history/history-file.js';
 
 const EVERY_MS = 10;
 /** If a beat is this late, nothing else was done in that time either. */

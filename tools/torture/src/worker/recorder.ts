@@ -5,9 +5,8 @@ import {
   type LockOptions,
   LockStoreError,
 } from 'nestjs-locked';
-import type { Entry } from '../history/entry.js';
-import type { HistoryFile } from '../history/history-file.js';
-import { monotonicMs } from '../history/monotonic-ms.js';
+import type { CallEvents, EntryKinds } from '../history/entry.js';
+import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 
 /** JSON has no Infinity. */
 const FOREVER_MS = 1e12;
@@ -31,35 +30,26 @@ export interface Question {
 
 /** Writes down what the calls of a process see, at the moment they see it. */
 export class Recorder {
-  readonly process: string;
-  readonly #history: HistoryFile;
-  readonly #open = new Set<RecordedCall>();
-  /** Whether the clocks of this process were set or stood still a moment ago. */
-  readonly wasClockDisturbed: () => boolean;
+  /** The calls that hold their keys. */
+  readonly open = new Set<RecordedCall>();
   #asked = 0;
 
-  constructor(process: string, history: HistoryFile, wasClockDisturbed: () => boolean) {
-    this.process = process;
-    this.wasClockDisturbed = wasClockDisturbed;
-    this.#history = history;
-  }
-
-  append(entry: Entry): void {
-    this.#history.append(entry);
-  }
+  /** @param wasClockDisturbed whether the clocks of this process were set or stood still a moment ago */
+  constructor(
+    readonly process: string,
+    readonly history: HistoryFile<EntryKinds>,
+    readonly wasClockDisturbed: () => boolean,
+  ) {}
 
   wrong(what: string): void {
-    this.append({ kind: 'wrong', at: monotonicMs(), process: this.process, what });
+    this.history.note('wrong', { process: this.process, what });
   }
 
   ask(question: Question): RecordedCall {
     const { what, service, keys, options, parent } = question;
     const call = new RecordedCall(this, `${service.id}/${++this.#asked}`, question);
     const finite = (ms: number): number => Math.min(ms, FOREVER_MS);
-    this.append({
-      kind: 'asked',
-      at: monotonicMs(),
-      call: call.id,
+    call.note('asked', {
       what,
       process: this.process,
       service: service.id,
@@ -77,37 +67,34 @@ export class Recorder {
 
   /** A process that is killed cannot say when its holds were over, so it says beforehand how long they may last. */
   noteDeadlines(): void {
-    for (const call of this.#open) call.noteDeadline();
-  }
-
-  opened(call: RecordedCall): void {
-    this.#open.add(call);
-  }
-
-  closed(call: RecordedCall): void {
-    this.#open.delete(call);
-  }
-
-  /** How many calls hold a lock at this moment. */
-  get openCalls(): number {
-    return this.#open.size;
+    for (const call of this.open) call.noteDeadline();
   }
 }
 
 /** One call, from its request to its end. */
 export class RecordedCall {
-  readonly id: string;
-  readonly question: Question;
   readonly #recorder: Recorder;
   #lock: Lock | undefined;
   #signal: AbortSignal | undefined;
   #validUntil = -Infinity;
   #onLost: () => void = () => {};
 
-  constructor(recorder: Recorder, id: string, question: Question) {
+  constructor(
+    recorder: Recorder,
+    readonly id: string,
+    readonly question: Question,
+  ) {
     this.#recorder = recorder;
-    this.id = id;
-    this.question = question;
+  }
+
+  note<Kind extends keyof CallEvents>(kind: Kind, told: CallEvents[Kind], at?: number): void {
+    const entry = { call: this.id, ...told } as EntryKinds[Kind];
+    this.#recorder.history.note(kind, entry, at);
+  }
+
+  /** Something that must never happen to a call. */
+  wrong(what: string): void {
+    this.#recorder.wrong(`${this.id} ${what}`);
   }
 
   /** The keys that may be found in the async context of this call, because it or a call around it holds them. */
@@ -121,16 +108,13 @@ export class RecordedCall {
 
   held(lock: Lock): void {
     this.#lock = lock;
-    this.#recorder.append({
-      kind: 'held',
-      at: monotonicMs(),
-      call: this.id,
-      tokens: Object.fromEntries(lock.keys.map((key) => [key, lock.fencingTokenOf(key)])),
-      remainingMs: lock.remainingMs(),
-    });
-    this.#checkKeys(lock);
+    const tokens = Object.fromEntries(lock.keys.map((key) => [key, lock.fencingTokenOf(key)]));
+    this.note('held', { tokens, remainingMs: lock.remainingMs() });
+    const asked = [...new Set(this.question.keys)].sort().join();
+    const got = [...lock.keys].sort().join();
+    if (asked !== got) this.wrong(`asked for ${asked} and got ${got}`);
     this.noteDeadline();
-    this.#recorder.opened(this);
+    this.#recorder.open.add(this);
     this.#signal = lock.signal;
     if (this.#signal.aborted) this.#lost();
     else this.#signal.addEventListener('abort', this.#lost, { once: true });
@@ -142,73 +126,51 @@ export class RecordedCall {
   }
 
   noteDeadline(): void {
-    const lock = this.#lock;
-    if (lock === undefined) return;
-    const remainingMs = lock.remainingMs();
+    const remainingMs = this.#lock?.remainingMs() ?? 0;
     const until = monotonicMs() + remainingMs;
     if (remainingMs <= 0 || until < this.#validUntil + 1) return;
     if (this.#signal?.aborted === true) {
-      this.#recorder.wrong(
-        `${this.id} holds its keys for ${remainingMs} ms although it was told of their loss`,
-      );
+      this.wrong(`holds its keys for ${remainingMs} ms although it was told of their loss`);
     }
     this.#validUntil = until;
-    this.#recorder.append({ kind: 'valid', at: monotonicMs(), call: this.id, until });
-  }
-
-  ensured(ms: number): void {
-    this.#recorder.append({ kind: 'ensured', at: monotonicMs(), call: this.id, ms });
-  }
-
-  aborted(): void {
-    this.#recorder.append({ kind: 'aborted', at: monotonicMs(), call: this.id });
+    this.note('valid', { until });
   }
 
   /** The work is over. The release comes after this. */
   ended(): void {
     this.noteDeadline();
     this.#checkEnd();
-    this.#recorder.closed(this);
-    this.#recorder.append({ kind: 'ended', at: monotonicMs(), call: this.id });
+    this.#recorder.open.delete(this);
+    this.note('ended', {});
     this.#signal?.removeEventListener('abort', this.#lost);
   }
 
-  released(answer: boolean | 'unknown' | 'unsaid'): void {
-    this.#recorder.append({ kind: 'released', at: monotonicMs(), call: this.id, answer });
-    if (this.#lock?.isHeld === true) {
-      this.#recorder.wrong(`${this.id} holds its keys although they were released`);
-    }
+  released(answer: CallEvents['released']['answer']): void {
+    this.note('released', { answer });
+    if (this.#lock?.isHeld === true) this.wrong('holds its keys although they were released');
   }
 
   refused(error: unknown): void {
     const code = error instanceof LockError ? error.code : 'NO_LOCK_ERROR';
-    const message = error instanceof Error ? error.message : String(error);
-    this.#recorder.append({ kind: 'refused', at: monotonicMs(), call: this.id, code, message });
+    this.note('refused', { code, message: error instanceof Error ? error.message : String(error) });
   }
 
   busy(): void {
-    const message = 'answered without an error';
-    this.#recorder.append({
-      kind: 'refused',
-      at: monotonicMs(),
-      call: this.id,
-      code: 'LOCK_NOT_ACQUIRED',
-      message,
-    });
+    this.note('refused', { code: 'LOCK_NOT_ACQUIRED', message: 'answered without an error' });
+  }
+
+  /** Its own signal aborts now. A call that has got its keys does not mind. */
+  aborted(): void {
+    if (!this.wasHeld) this.note('aborted', {});
   }
 
   readonly #lost = (): void => {
     const at = monotonicMs();
-    const reason: unknown = this.#signal?.reason;
-    if (!(reason instanceof LockLostError)) {
-      this.#recorder.wrong(`${this.id} was told of a loss with ${String(reason)}`);
-      return;
-    }
-    const key = reason.key ?? '';
-    this.#recorder.append({ kind: 'lost', at, call: this.id, key, reason: reason.reason });
-    if (this.#lock?.isHeld === true) {
-      this.#recorder.wrong(`${this.id} holds its keys although its signal has aborted`);
-    }
+    const error: unknown = this.#signal?.reason;
+    if (!(error instanceof LockLostError))
+      return this.wrong(`was told of a loss with ${String(error)}`);
+    this.note('lost', { key: error.key ?? '', reason: error.reason }, at);
+    if (this.#lock?.isHeld === true) this.wrong('holds its keys although its signal has aborted');
     this.#onLost();
   };
 
@@ -221,22 +183,9 @@ export class RecordedCall {
     if (lock === undefined || lock.isHeld) return;
     const error = errorOf(() => lock.assertHeld());
     if (error instanceof LockStoreError && this.#recorder.wasClockDisturbed()) return;
-    if (!(error instanceof LockLostError)) {
-      this.#recorder.wrong(
-        `${this.id} does not hold its keys any more and assertHeld() gave ${String(error)}`,
-      );
-    }
-    if (!lock.signal.aborted) {
-      this.#recorder.wrong(
-        `${this.id} does not hold its keys any more and its signal did not abort`,
-      );
-    }
-  }
-
-  #checkKeys(lock: Lock): void {
-    const asked = [...new Set(this.question.keys)].sort().join();
-    const got = [...lock.keys].sort().join();
-    if (asked !== got) this.#recorder.wrong(`${this.id} asked for ${asked} and got ${got}`);
+    const over = 'does not hold its keys any more and';
+    if (!(error instanceof LockLostError)) this.wrong(`${over} assertHeld() gave ${String(error)}`);
+    if (!lock.signal.aborted) this.wrong(`${over} its signal did not abort`);
   }
 }
 

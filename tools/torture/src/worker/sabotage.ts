@@ -1,7 +1,7 @@
 import type { Cluster, Redis } from 'ioredis';
 import { EventEmitter } from 'node:events';
 import { WARM_KEYS } from '../keys.js';
-import { openClient, type RedisAddress } from '../servers/redis-address.js';
+import { openClient, type RedisAddress } from '../stages/redis-address.js';
 
 interface Sabotage {
   /** Undefined means once. */

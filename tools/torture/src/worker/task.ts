@@ -1,4 +1,5 @@
-import type { RedisAddress } from '../servers/redis-address.js';
+import type { RedisLockModuleOptions } from 'nestjs-locked';
+import type { RedisAddress } from '../stages/redis-address.js';
 import type { GivesUp } from './crowd.js';
 import type { Feature, KindOfCall } from './repertoire.js';
 import type { Break } from './sabotage.js';
@@ -13,10 +14,9 @@ export interface ServiceTask {
   readonly redis: RedisAddress;
   /** The form in which the module is told where Redis is. */
   readonly connection: 'url' | 'options' | 'client';
-  readonly leaseMs: number;
-  readonly lingerMs: number;
-  readonly localHandovers: number;
-  readonly awaitRelease: boolean;
+  readonly options: Required<
+    Pick<RedisLockModuleOptions, 'leaseMs' | 'lingerMs' | 'localHandovers' | 'awaitRelease'>
+  >;
   readonly callers: number;
 }
 
@@ -51,20 +51,24 @@ export type Order =
   | { readonly do: 'step the wall clock'; readonly ms: number }
   /** The process will be stopped for at least so long, and its monotonic clock with it. */
   | { readonly do: 'expect to be suspended'; readonly ms: number }
-  /** Hold a key for so long, perhaps with a lease of another length than usual. */
-  | ({
-      readonly do: 'hold';
-      readonly key: string;
-      readonly ms: number;
-      readonly leaseMs?: number;
-    } & Through)
-  | ({
-      readonly do: 'send a crowd';
-      readonly keys: readonly string[];
-      readonly gives: GivesUp;
-    } & Through)
+  | ({ readonly do: 'hold' } & Hold)
+  | ({ readonly do: 'send a crowd' } & Crowd)
   /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };
 
+/** A key to be held for so long, perhaps with a lease of another length than usual. */
+export interface Hold extends Through {
+  readonly key: string;
+  readonly ms: number;
+  readonly leaseMs?: number;
+}
+
+interface Crowd extends Through {
+  readonly keys: readonly string[];
+  readonly gives: GivesUp;
+}
+
 /** What a worker says. */
-export type Report = { readonly is: 'ready' } | { readonly is: 'closed' };
+export interface Report {
+  readonly is: 'ready' | 'closed';
+}

@@ -1,10 +1,8 @@
 import { ChildProgram } from 'kit';
-import { fileURLToPath } from 'node:url';
+import type { EntryKinds } from '../history/entry.js';
 import type { HistoryFile } from '../history/history-file.js';
-import { monotonicMs } from '../history/monotonic-ms.js';
-import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
+import { NOT_STARTED, type Order, type Report } from './task.js';
 
-const PROGRAM = fileURLToPath(new URL('./worker.js', import.meta.url));
 const names = new Map<number, string>();
 
 /** The name of the worker that has, or had, this process id. */
@@ -12,14 +10,29 @@ export function nameOfWorker(pid: number): string | undefined {
   return names.get(pid);
 }
 
+/** What a worker runs. */
+export interface WorkerProgram {
+  readonly file: string;
+  /** Options of Node. Default: those of this process. */
+  readonly execArgv?: readonly string[];
+}
+
+interface Task {
+  readonly name: string;
+}
+
+/** A history in which the ends of processes are written down. */
+type OfProcesses = Pick<HistoryFile<Pick<EntryKinds, 'killed' | 'exited'>>, 'note'>;
+
 /** The outside view of a worker. It can be given orders, paused and killed, and its end is written down. */
 export class WorkerProcess extends ChildProgram<Order, Report> {
   readonly name: string;
   #isKilled = false;
   #isClosed = false;
 
-  private constructor(task: WorkerTask, history: HistoryFile) {
-    super(PROGRAM, { args: [JSON.stringify(task)] });
+  private constructor(program: WorkerProgram, task: Task, history: OfProcesses) {
+    const { file, ...options } = program;
+    super(file, { args: [JSON.stringify(task)], ...options });
     this.name = task.name;
     if (this.pid !== undefined) names.set(this.pid, task.name);
     this.onMessage((report) => {
@@ -28,9 +41,16 @@ export class WorkerProcess extends ChildProgram<Order, Report> {
     void this.ended.then(() => this.#noteEnd(history));
   }
 
-  /** @returns undefined if its application cannot start because of Redis @throws Error if it does not start at all */
-  static async start(task: WorkerTask, history: HistoryFile): Promise<WorkerProcess | undefined> {
-    const worker = new WorkerProcess(task, history);
+  /**
+   * @returns undefined if its application cannot start because of Redis
+   * @throws Error if it does not start at all
+   */
+  static async start(
+    program: WorkerProgram,
+    task: Task,
+    history: OfProcesses,
+  ): Promise<WorkerProcess | undefined> {
+    const worker = new WorkerProcess(program, task, history);
     try {
       await worker.nextMessage();
       return worker;
@@ -51,11 +71,9 @@ export class WorkerProcess extends ChildProgram<Order, Report> {
     await this.endsWithin(limitMs);
   }
 
-  #noteEnd(history: HistoryFile): void {
-    const at = monotonicMs();
+  #noteEnd(history: OfProcesses): void {
     const { name: process, exitCode: code } = this;
-    if (this.#isKilled || code === NOT_STARTED)
-      return history.append({ kind: 'killed', at, process });
-    history.append({ kind: 'exited', at, process, code, wasClosed: this.#isClosed });
+    if (this.#isKilled || code === NOT_STARTED) history.note('killed', { process });
+    else history.note('exited', { process, code, wasClosed: this.#isClosed });
   }
 }

@@ -1,18 +1,18 @@
 import { SeededRandom } from 'kit';
 import { LockConfigError, LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { HistoryFile } from '../history/history-file.js';
-import { monotonicMs } from '../history/monotonic-ms.js';
+import { type EntryKinds, FORCED } from '../history/entry.js';
+import { HistoryFile, monotonicMs } from '../history/history-file.js';
 import { EVERY_KEY } from '../keys.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
-import { block, Caller, type Work } from './caller.js';
+import { block, Caller } from './caller.js';
 import { crowd } from './crowd.js';
 import { watchHeartbeat } from './heartbeat.js';
 import { OwnClock } from './own-clock.js';
 import { Recorder } from './recorder.js';
 import { playOne } from './repertoire.js';
 import { sabotage } from './sabotage.js';
-import { NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
+import { type Hold, NOT_STARTED, type Order, type Report, type WorkerTask } from './task.js';
 
 /** After its clocks were set or stood still, a process has asked Redis by then which leases it still has. */
 const DOUBT_MS = 3_000;
@@ -32,7 +32,6 @@ const STILL_OPEN_MS = 2_500;
 class Worker {
   readonly #task: WorkerTask;
   readonly #random: SeededRandom;
-  readonly #history: HistoryFile;
   readonly #recorder: Recorder;
   readonly #clients = new SharedClients();
   readonly #clock = new OwnClock();
@@ -48,18 +47,18 @@ class Worker {
   constructor(task: WorkerTask) {
     this.#task = task;
     this.#random = new SeededRandom(task.seed);
-    this.#history = new HistoryFile(task.history);
-    this.#recorder = new Recorder(task.name, this.#history, () =>
+    const history = new HistoryFile<EntryKinds>(task.history);
+    this.#recorder = new Recorder(task.name, history, () =>
       this.#clock.wasDisturbedWithin(DOUBT_MS),
     );
   }
 
   async run(): Promise<void> {
+    const { name, services, breaks, sweeps } = this.#task;
     this.#clock.install();
     this.#watchProcess();
     watchHeartbeat(
-      (since, at) =>
-        this.#recorder.append({ kind: 'stalled', at, since, process: this.#task.name }),
+      (since, at) => this.#recorder.history.note('stalled', { process: name, since }, at),
       (turnedMs) => {
         this.#clock.loopTurned(turnedMs);
         this.#recorder.noteDeadlines();
@@ -71,24 +70,18 @@ class Worker {
       process.on('message', (order: Order) => this.#obey(order, resolve));
     });
     report({ is: 'ready' });
-    const stopSabotage = this.#breakOnPurpose();
+    const [service] = services;
+    const stopSabotage = service && sabotage(breaks, service.redis);
     await finished;
-    stopSabotage();
+    stopSabotage?.();
     await this.#restarting;
     while (this.#callers.size > 0) await Promise.all(this.#callers);
-    if (this.#task.sweeps) await this.#sweep();
+    if (sweeps) await this.#sweep();
     await this.#close();
     this.#clients.close();
     report({ is: 'closed' });
     process.disconnect(); // after this, nothing may keep the process alive
     this.#closedForMs = 0;
-  }
-
-  #breakOnPurpose(): () => void {
-    const { breaks, services } = this.#task;
-    const [service] = services;
-    if (service === undefined) return () => {};
-    return sabotage(breaks, service.redis);
   }
 
   #obey(order: Order, finish: () => void): void {
@@ -106,7 +99,7 @@ class Worker {
       case 'expect to be suspended':
         return this.#clock.expectSuspend(order.ms);
       case 'hold':
-        return this.#hold(order);
+        return this.#also((caller) => hold(caller, order), order.through);
       case 'send a crowd':
         return this.#also((caller) => crowd(caller, order.keys, order.gives), order.through);
       case 'force release':
@@ -120,7 +113,11 @@ class Worker {
     this.#application = application;
     if (this.#task.sweeps) return;
     for (const service of application.services) {
-      for (let n = 0; n < service.task.callers; n++) this.#addCaller(application, service);
+      for (let n = 0; n < service.task.callers; n++) {
+        const random = new SeededRandom(this.#random.between(0, 2 ** 31));
+        const caller = new Caller(random, this.#recorder, service, this.#task.without);
+        this.#addCaller(this.#callOnAndOn(caller, application));
+      }
     }
   }
 
@@ -139,42 +136,29 @@ class Worker {
 
   /** Every key is available as soon as nobody has it, and taking one clears away what dead processes have left. */
   async #sweep(): Promise<void> {
-    const [service] = this.#application?.services ?? [];
-    if (service === undefined) return;
-    const { locks, terms } = service;
-    const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
+    const caller = this.#extraCaller();
+    if (caller === undefined) return;
+    const sweep = (key: string) => caller.call('acquire', 'sweep', [key], {}, async () => {});
     for (let n = 0; n < EVERY_KEY.length; n += SWEPT_AT_ONCE) {
-      const some = EVERY_KEY.slice(n, n + SWEPT_AT_ONCE);
-      await Promise.all(some.map((key) => caller.acquire('sweep', [key], {}, async () => {})));
+      await Promise.all(EVERY_KEY.slice(n, n + SWEPT_AT_ONCE).map(sweep));
     }
   }
 
-  #addCaller(application: LockApplication, { locks, terms }: OpenService): void {
-    const random = new SeededRandom(this.#random.between(0, 2 ** 31));
-    const caller = new Caller(random, this.#recorder, locks, terms, this.#task.without);
-    const loop = this.#callOnAndOn(caller, application).finally(() => this.#callers.delete(loop));
-    this.#callers.add(loop);
-  }
-
-  #hold({ key, ms, leaseMs, through }: Extract<Order, { do: 'hold' }>): void {
-    const options = leaseMs === undefined ? {} : { leaseMs };
-    this.#also((caller) => {
-      const work: Work = (call, lock) => caller.work(call, lock, ms);
-      return caller.withLock('told-to-hold', [key], options, work);
-    }, through);
-  }
-
-  /** Calls beside those that it makes by itself: none if Redis must be reached by a URL, and no service does so. */
-  #also(calls: (caller: Caller) => Promise<unknown>, through?: string): void {
-    const service = this.#application?.services.find(
-      ({ task: { redis } }) =>
-        through === undefined || (redis.kind === 'url' && redis.url === through),
-    );
-    if (service === undefined || this.#isFinishing) return;
-    const { locks, terms } = service;
-    const caller = new Caller(this.#random, this.#recorder, locks, terms, []);
-    const made = calls(caller).then(() => void this.#callers.delete(made));
+  #addCaller(calls: Promise<void>): void {
+    const made = calls.finally(() => this.#callers.delete(made));
     this.#callers.add(made);
+  }
+
+  /** Calls beside those that it makes by itself. */
+  #also(calls: (caller: Caller) => Promise<void>, through?: string): void {
+    const caller = this.#extraCaller(({ task }) => through === undefined || task.redis === through);
+    if (caller !== undefined && !this.#isFinishing) this.#addCaller(calls(caller));
+  }
+
+  /** Of one of its services: of none if all are unsuitable, or its application has not started. */
+  #extraCaller(isSuitable: (service: OpenService) => boolean = () => true): Caller | undefined {
+    const service = this.#application?.services.find(isSuitable);
+    return service && new Caller(this.#random, this.#recorder, service);
   }
 
   async #callOnAndOn(caller: Caller, application: LockApplication): Promise<void> {
@@ -186,9 +170,9 @@ class Worker {
     }
     if (!application.isClosing) return;
     // A closed application must serve nobody, but it must not be silent either.
-    await caller.acquire('after-closing', ['x1'], { waitMs: 1_000 }, async (call) => {
-      this.#recorder.wrong(`${call.id} was served by a closed application`);
-    });
+    await caller.call('acquire', 'after-closing', ['x1'], { waitMs: 1_000 }, async (call) =>
+      call.wrong('was served by a closed application'),
+    );
   }
 
   async #restart(): Promise<void> {
@@ -204,22 +188,17 @@ class Worker {
 
   /** The application may be closing, or Redis may be away. The parent knows that this may not have happened. */
   async #forceRelease(key: string): Promise<void> {
-    const [service] = this.#application?.services ?? [];
     const at = monotonicMs();
-    const isSure = await service?.locks.forceRelease(key).then(
-      () => true,
-      () => false,
-    );
-    this.#recorder.append({
-      kind: 'fault',
-      name: 'released by an operator',
-      at,
-      // A command that was not answered may be executed later, when the connection is back.
-      until: isSure === true ? monotonicMs() : monotonicMs() + 5_000,
-      disturbs: { key },
-      forgets: { key },
-      notice: 'message',
-    });
+    const isSure = await this.#extraCaller()
+      ?.locks.forceRelease(key)
+      .then(
+        () => true,
+        () => false,
+      );
+    // A command that was not answered may be executed later, when the connection is back.
+    const until = monotonicMs() + (isSure === true ? 0 : 5_000);
+    const effects = { disturbs: { key }, forgets: { key }, notice: 'message' } as const;
+    this.#recorder.history.note('fault', { name: FORCED, until, ...effects }, at);
   }
 
   /** A process that is not given a processor has not lived on, however long it takes to end. */
@@ -243,10 +222,15 @@ class Worker {
   }
 }
 
+function hold(caller: Caller, { key, ms, leaseMs }: Hold): Promise<void> {
+  const options = leaseMs === undefined ? {} : { leaseMs };
+  return caller.call('withLock', 'told-to-hold', [key], options, ms);
+}
+
 /** A fault may also have taken rights away for a moment. */
 function isOfRedis(error: unknown): boolean {
-  if (error instanceof LockConfigError) return error.cause instanceof LockStoreError;
-  return error instanceof LockStoreError;
+  const cause = error instanceof LockConfigError ? error.cause : error;
+  return cause instanceof LockStoreError;
 }
 
 function report(message: Report): void {

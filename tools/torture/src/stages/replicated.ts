@@ -1,9 +1,9 @@
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { adminClient } from './admin-client.js';
+import { type Faults, noted } from '../faults/fault.js';
 import { LatencyProxy } from './latency-proxy.js';
-import type { RedisAddress } from './redis-address.js';
+import { openClient, type RedisAddress } from './redis-address.js';
 import type { Master, ProxiedStage } from './stage.js';
 
 interface Node {
@@ -18,15 +18,16 @@ const ARGS = ['--repl-diskless-sync', 'yes', '--repl-diskless-sync-delay', '0'];
  * places in a failover.
  */
 export class ReplicatedStage implements ProxiedStage {
-  readonly kind = 'replicated';
-  readonly proxy: LatencyProxy;
   #master: Node;
   #replica: Node;
 
-  private constructor(master: Node, replica: Node, proxy: LatencyProxy) {
+  private constructor(
+    master: Node,
+    replica: Node,
+    readonly proxy: LatencyProxy,
+  ) {
     this.#master = master;
     this.#replica = replica;
-    this.proxy = proxy;
   }
 
   static async start(): Promise<ReplicatedStage> {
@@ -37,16 +38,12 @@ export class ReplicatedStage implements ProxiedStage {
     return stage;
   }
 
-  get server(): RedisServer {
-    return this.#master.server;
-  }
-
   get masters(): readonly Master[] {
     return [{ ...this.#master, keys: 'all' }];
   }
 
   addressFor(): RedisAddress {
-    return { kind: 'url', url: this.proxy.url };
+    return this.proxy.url;
   }
 
   /** Nothing is lost, because writes wait until the replica has all of them. Old connections stay or are cut. */
@@ -111,9 +108,35 @@ export class ReplicatedStage implements ProxiedStage {
   }
 }
 
+/** A lease that was released shortly before may exist again, and then lasts for as long as the longest one. */
+const HEALING_MS = 7_500;
+
+const LOSS = {
+  disturbs: 'all',
+  forgets: 'all',
+  notice: 'reconnect',
+  healingMs: HEALING_MS,
+} as const;
+
+/** The replica takes the master's place, behind the same address. */
+export const FAILOVERS: Faults<ReplicatedStage> = {
+  'failover in order': (scene) =>
+    noted(scene, { disturbs: 'all' }, () => scene.stage.failOverInOrder(scene.random.chance(0.5))),
+  'failover with loss': (scene) =>
+    noted(scene, LOSS, (nothingMoreIsForgotten) => {
+      const { random, stage } = scene;
+      const splitMs = random.between(0, 300);
+      return stage.failOverWithLoss(splitMs, random.chance(0.5), nothingMoreIsForgotten);
+    }),
+  'failover after a crash': (scene) =>
+    noted(scene, LOSS, (nothingMoreIsForgotten) =>
+      scene.stage.failOverAfterCrash(nothingMoreIsForgotten),
+    ),
+};
+
 async function startNode(): Promise<Node> {
   const server = await RedisServer.start({ args: ARGS });
-  return { server, admin: adminClient(server.url) };
+  return { server, admin: openClient(server.url) };
 }
 
 async function offsetOf({ admin }: Node, field: string): Promise<number> {

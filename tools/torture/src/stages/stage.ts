@@ -1,12 +1,9 @@
 import type { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import type { SeededRandom } from 'kit';
-import type { Fault } from '../history/entry.js';
+import type { Concerned } from '../history/entry.js';
 import type { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
-
-export const STAGES = ['single', 'replicated', 'stepped-clock', 'sentinel', 'cluster'] as const;
-export type StageKind = (typeof STAGES)[number];
 
 /** A server that takes writes now. */
 export interface Master {
@@ -19,7 +16,6 @@ export interface Master {
 
 /** The Redis servers of a run, and the ways to them. */
 export interface Stage {
-  readonly kind: StageKind;
   /** Where a worker finds Redis: some know the server itself, some only the proxy. */
   addressFor(random: SeededRandom): RedisAddress;
   /** At least one. A server that is away for a moment is among them. */
@@ -29,7 +25,6 @@ export interface Stage {
 
 /** A stage whose workers reach the server through a proxy, or some of them do. */
 export interface ProxiedStage extends Stage {
-  readonly server: RedisServer;
   readonly proxy: LatencyProxy;
 }
 
@@ -41,6 +36,6 @@ export function masterOf(key: string, { masters }: Stage): Master {
 }
 
 /** What trouble with the server that has these keys disturbs. */
-export function serverOf(keys: Master['keys']): NonNullable<Fault['silences']> {
+export function serverOf(keys: Master['keys']): Concerned {
   return keys === 'all' ? 'all' : { serverOf: keys };
 }

@@ -1,17 +1,25 @@
-import { RedisCluster, type RedisServer } from 'dev-servers';
+import { RedisCluster } from 'dev-servers';
 import type { SeededRandom } from 'kit';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { HistoryFile } from '../history/history-file.js';
-import { monotonicMs } from '../history/monotonic-ms.js';
-import { EVERY_KEY } from '../keys.js';
-import { type Look, type Member, memberOf, roleOf } from './member.js';
-import { Promotions } from './promotions.js';
+import { type Faults, noted } from '../faults/fault.js';
+import type { Concerned, EntryKinds } from '../history/entry.js';
+import { type HistoryFile, monotonicMs } from '../history/history-file.js';
+import { EVERY_KEY, HOT_KEYS, LONG_KEYS, WARM_KEYS } from '../keys.js';
 import type { RedisAddress } from './redis-address.js';
-import type { Master, Stage } from './stage.js';
+import { type Master, masterOf, serverOf } from './stage.js';
+import {
+  failoverInOrder,
+  type Look,
+  MASTER_FAULTS,
+  type Member,
+  memberOf,
+  POLL_MS,
+  roleOf,
+  WatchedStage,
+} from './watched.js';
 
 const NODE_TIMEOUT_MS = 2_000;
 const MIGRATE_LIMIT_MS = 5_000;
-const POLL_MS = 50;
 /** A node that is slower than this does not count. */
 const ANSWER_LIMIT_MS = 300;
 /** How long all nodes together may take to say how they are. */
@@ -20,67 +28,50 @@ const LOOK_LIMIT_MS = 5_000;
 const SETTLED_LIMIT_MS = 60_000;
 
 /** Three masters with a replica each. The keys are spread over all of them. */
-export class ClusterStage implements Stage {
-  readonly kind = 'cluster';
-  readonly cluster: RedisCluster;
+export class ClusterStage extends WatchedStage {
   /** Whether the other masters refuse their own keys as well while one of them is away. */
-  readonly isAllOrNothing: boolean;
-  readonly #members: readonly Member[];
+  readonly #isAllOrNothing: boolean;
   readonly #slots: ReadonlyMap<string, number>;
   /** The keys of ranges of slots, which are looked for many times a second. */
   readonly #keys = new Map<string, readonly string[]>();
-  readonly #promotions: Promotions;
 
   private constructor(
-    cluster: RedisCluster,
+    readonly cluster: RedisCluster,
     isAllOrNothing: boolean,
     members: readonly Member[],
     slots: ReadonlyMap<string, number>,
-    history: HistoryFile,
+    history: HistoryFile<EntryKinds>,
   ) {
-    this.cluster = cluster;
-    this.isAllOrNothing = isAllOrNothing;
-    this.#members = members;
+    super(members, history);
+    this.#isAllOrNothing = isAllOrNothing;
     this.#slots = slots;
-    this.#promotions = new Promotions({
-      members,
-      history,
-      look: (member) => this.#look(member),
-      isNamed: (member) => this.#isNamed(member),
-    });
   }
 
-  static async start(random: SeededRandom, history: HistoryFile): Promise<ClusterStage> {
-    const isAllOrNothing = random.chance(0.5);
-    const cluster = await RedisCluster.start({
-      nodeTimeoutMs: NODE_TIMEOUT_MS,
-      requireFullCoverage: isAllOrNothing,
-    });
+  static async start(
+    random: SeededRandom,
+    history: HistoryFile<EntryKinds>,
+  ): Promise<ClusterStage> {
+    const requireFullCoverage = random.chance(0.5);
+    const options = { nodeTimeoutMs: NODE_TIMEOUT_MS, requireFullCoverage };
+    const cluster = await RedisCluster.start(options);
     const members = await Promise.all(cluster.nodes.map(memberOf));
-    const slots = new Map<string, number>();
     const [{ admin }] = members as [Member];
-    const asked = EVERY_KEY.map(async (key) => {
-      slots.set(key, Number(await admin.cluster('KEYSLOT', `lock:{${key}}`)));
+    const slots = EVERY_KEY.map(async (key) => {
+      return [key, Number(await admin.cluster('KEYSLOT', `lock:{${key}}`))] as const;
     });
-    await Promise.all(asked);
-    const stage = new ClusterStage(cluster, isAllOrNothing, members, slots, history);
-    await stage.#promotions.start();
-    return stage;
-  }
-
-  get masters(): readonly Master[] {
-    return this.#promotions.masters;
+    const slotOf = new Map(await Promise.all(slots));
+    return new ClusterStage(cluster, requireFullCoverage, members, slotOf, history).watch();
   }
 
   addressFor(): RedisAddress {
-    return { kind: 'cluster', nodes: this.cluster.startupNodes };
+    return { cluster: this.cluster.startupNodes };
   }
 
   /** A planned failover: the replica gets everything that its master has, and takes its place. */
   async failOver({ server }: Master): Promise<void> {
     const [replica] = await this.cluster.replicasOf(server);
     if (replica === undefined) throw new Error('no replica to take over');
-    this.#promotions.mayNotForget(this.#memberOf(replica));
+    this.mayNotForget(this.memberOf(replica));
     await this.cluster.failover(replica);
   }
 
@@ -93,7 +84,7 @@ export class ClusterStage implements Stage {
     while (monotonicMs() < until) {
       const next = this.masters.find((master) => keys.includes(master.keys[0] ?? ''));
       if (next !== undefined && next.server !== server) {
-        return this.#isNamed(this.#memberOf(next.server));
+        return this.isNamed(this.memberOf(next.server));
       }
       await sleep(POLL_MS);
     }
@@ -134,14 +125,20 @@ export class ClusterStage implements Stage {
     }
   }
 
-  async stop(): Promise<void> {
-    await this.#promotions.stop();
+  async tidyUp(): Promise<void> {}
+
+  disturbedWithout({ keys }: Master): Concerned {
+    return this.#isAllOrNothing ? 'all' : serverOf(keys);
+  }
+
+  override async stop(): Promise<void> {
+    await super.stop();
     await this.cluster.stop();
   }
 
   /** @returns what is not as it should be */
   async #unsettled(): Promise<string | undefined> {
-    for (const member of this.#members) {
+    for (const member of this.members) {
       const { isMaster, isLinked } = await roleOf(member);
       const name = `node ${member.server.port}`;
       if (!isMaster && !isLinked) return `${name} gets nothing from its master`;
@@ -156,7 +153,7 @@ export class ClusterStage implements Stage {
     return undefined;
   }
 
-  async #look(member: Member): Promise<Look> {
+  protected async look(member: Member): Promise<Look> {
     const [role, view, isServing] = await Promise.all([
       roleOf(member),
       nodesSeenBy(member),
@@ -181,7 +178,7 @@ export class ClusterStage implements Stage {
   }
 
   /** Resolves when every node that answers knows that it is a master with slots. */
-  async #isNamed({ server }: Member): Promise<void> {
+  protected async isNamed({ server }: Member): Promise<void> {
     const id = this.cluster.nodeIdOf(server);
     const isKnownTo = async (member: Member): Promise<boolean> => {
       const answer = nodesSeenBy(member).catch(() => undefined);
@@ -189,13 +186,28 @@ export class ClusterStage implements Stage {
       const line = view?.find((one) => one.id === id);
       return line === undefined || (line.isMaster && line.slots.length > 0);
     };
-    while (!(await Promise.all(this.#members.map(isKnownTo))).every(Boolean)) await sleep(POLL_MS);
-  }
-
-  #memberOf(server: RedisServer): Member {
-    return this.#members.find((member) => member.server === server) as Member;
+    while (!(await Promise.all(this.members.map(isKnownTo))).every(Boolean)) await sleep(POLL_MS);
   }
 }
+
+/** What can happen to the masters of a cluster. */
+export const CLUSTER_FAULTS: Faults<ClusterStage> = {
+  'cluster fails over': failoverInOrder,
+  ...MASTER_FAULTS,
+  /** Calls may have to wait for it, but no lease may be lost. */
+  'slot moved': async (scene) => {
+    const { random, stage } = scene;
+    await stage.settled();
+    const key = random.pick([...HOT_KEYS, ...WARM_KEYS, ...LONG_KEYS]);
+    const from = masterOf(key, stage);
+    const to = random.pick(stage.masters.filter(({ server }) => server !== from.server));
+    const longest = random.pick([10, 100, 600, 1_500]);
+    await noted(scene, { disturbs: { slotOf: key } }, () =>
+      stage.moveSlotOf(key, from, to, () => sleep(random.between(0, longest))),
+    );
+    await stage.settled();
+  },
+};
 
 /** A line of CLUSTER NODES. */
 interface NodeLine {
