@@ -64,7 +64,7 @@ describe('adapters without a fence', () => {
     ['reports', 'reports'],
     ['', 'default'],
   ])(
-    'an adapter that is not lock-aware is warned of, beside one that is: named %j',
+    'an adapter that is not lock-aware logs a warning beside one that is: named %j',
     async (name, said) => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const shop = lockAwareAdapter(drizzleOrm(), { connectionName: 'shop' });
@@ -75,18 +75,18 @@ describe('adapters without a fence', () => {
     },
   );
 
-  it('adapters that are not lock-aware are not warned of where the fence has names', async () => {
+  it('adapters that are not lock-aware log no warning if the fence has names', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const fence = { connections: ['default'] };
     expect(await warningsAtStart({ reports: drizzleOrm() }, dataSource, fence)).toEqual([]);
   });
 
-  it('an adapter is not warned of if its data source is lock-aware', async () => {
+  it('an adapter logs no warning if its data source is lock-aware', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([]);
   });
 
-  it('a data source is warned of once, and not its adapter, if neither is lock-aware', async () => {
+  it('a data source logs one warning, and its adapter none, if neither is lock-aware', async () => {
     const dataSource = await openDataSource('postgres', postgres.settings);
     expect(await warningsAtStart({ shop: typeOrm() }, dataSource)).toEqual([
       expect.stringMatching(
@@ -102,7 +102,7 @@ describe('an adapter without a connection name', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  it('goes by the name of its data source: a fence for another one is refused', async () => {
+  it('has the name of its data source: a fence for another name is refused', async () => {
     const dataSource = await openDataSource('postgres', postgres.settings);
     lockAwareDataSource(dataSource, { connectionName: 'named' });
     const { host, locks } = await startClsApp({

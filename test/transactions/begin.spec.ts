@@ -100,7 +100,7 @@ describe('a delayed BEGIN', () => {
   };
 
   describe('a BEGIN that waits for the claim', () => {
-    it('is sent in one message with it, and with the isolation level', async () => {
+    it('is sent in one message with the claim and the isolation level', async () => {
       const { client, begin, result } = await opening(async (pg, begin) => {
         expect(await pg.query('START TRANSACTION')).toMatchObject({ rows: [], command: 'START' });
         await pg.query('SET TRANSACTION ISOLATION LEVEL SERIALIZABLE');
@@ -161,7 +161,7 @@ describe('a delayed BEGIN', () => {
       expect(begin.client).toBeUndefined();
     });
 
-    it('that fails takes the statements with it: they would take effect on their own', async () => {
+    it('that fails makes its statements fail: they would take effect on their own', async () => {
       const { client } = await opening(async (pg) => {
         await pg.query('BEGIN');
         pg.failsAt = 'BEGIN';
@@ -173,7 +173,7 @@ describe('a delayed BEGIN', () => {
       expect(client.messages).toEqual(['BEGIN']);
     });
 
-    it('that fails leaves the client to its next user, even if no ROLLBACK was sent', async () => {
+    it('that fails does not affect the next user of the client, even if no ROLLBACK was sent', async () => {
       const { client } = await opening(async (pg) => {
         await pg.query('BEGIN');
         pg.failsAt = 'BEGIN';
@@ -206,14 +206,14 @@ describe('a delayed BEGIN', () => {
       expect(client.messages).toEqual([]);
     });
 
-    it('is forgotten with its transaction: the next user of the client does not get it', async () => {
+    it('is dropped with its transaction: the next user of the client does not get it', async () => {
       const { client } = await opening(async (pg) => pg.query('BEGIN'));
       await client.query('SELECT 1');
       await client.query('BEGIN');
       expect(client.messages).toEqual(['SELECT 1', 'BEGIN']);
     });
 
-    it('is the first of its transaction only, on the client that came first', async () => {
+    it('is only the first of its transaction, on the client that came first', async () => {
       const { client } = await opening(async (pg, begin) => {
         await pg.query('BEGIN');
         await begin.speaking(async () => pg.query('claim', ['key']));
@@ -237,7 +237,7 @@ describe('a delayed BEGIN', () => {
     });
   });
 
-  it('what is not node-postgres is left alone', () => {
+  it('clients other than node-postgres are not touched', () => {
     expect(delayBeginsOf({})).toBe(false);
     expect(delayBeginsOf({ client: { driverName: 'mysql2' } })).toBe(false);
     expect(delayBeginsOf({ driver: { master: { connect: () => {} } } })).toBe(false);
@@ -278,7 +278,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
   };
   const SYNTAX = expect.stringContaining('syntax error');
 
-  it('lets no statement through after the claim that carried it, whoever swallows the error', async () => {
+  it('lets no statement pass after the claim that carried it, whoever swallows the error', async () => {
     const { pool, sell, takeOne, told, swallowing } = await start();
     const sale = sell(async (client, body) => {
       await client.query('BEGIN ISOLATION LEVEL NONSENSE');
@@ -310,7 +310,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
     expect(await stock.quantity()).toBe(7);
   });
 
-  it('is forgotten with its transaction, even if nobody has rolled that back', async () => {
+  it('is dropped with its transaction, even if that was not rolled back', async () => {
     const { sell, told, swallowing } = await start();
     const sale = sell(async (client, body) => {
       await client.query('BEGIN ISOLATION LEVEL NONSENSE');
@@ -345,24 +345,27 @@ describe('query runners that connect before they wait', () => {
   function savesBeside(type: 'postgres' | 'mysql', database: TestDatabase): void {
     const stock = useStock(database, type);
 
-    it.each([1, 3])('do not stall with as many of them as connections: %s', async (size) => {
-      const opened = await openDataSource(type, database.settings, size, { entities: [ITEM] });
-      const dataSource = lockAwareDataSource(opened);
-      const { locks } = await startLocks(redis.url, { fence: true });
-      const save = (i: number): Promise<unknown> =>
-        dataSource.getRepository(ITEM).save({ id: `${stock.product}/${i}`, quantity: 1 });
-      const from = performance.now();
-      await locks.withLock(stock.key, { leaseMs: 2 * STALLED_MS }, () =>
-        Promise.all([
-          ...Array.from({ length: size }, (_, i) => save(i)),
-          dataSource.transaction((manager) => stock.takeOne(manager)),
-        ]),
-      );
-      expect(performance.now() - from).toBeLessThan(STALLED_MS);
-      const saved = await database.query("SELECT id FROM stock WHERE id LIKE '%/%'");
-      expect([saved.length, await stock.quantity()]).toEqual([size, 99]);
-      await database.query("DELETE FROM stock WHERE id LIKE '%/%'");
-    });
+    it.each([1, 3])(
+      'do not stall if there are as many of them as connections: %s',
+      async (size) => {
+        const opened = await openDataSource(type, database.settings, size, { entities: [ITEM] });
+        const dataSource = lockAwareDataSource(opened);
+        const { locks } = await startLocks(redis.url, { fence: true });
+        const save = (i: number): Promise<unknown> =>
+          dataSource.getRepository(ITEM).save({ id: `${stock.product}/${i}`, quantity: 1 });
+        const from = performance.now();
+        await locks.withLock(stock.key, { leaseMs: 2 * STALLED_MS }, () =>
+          Promise.all([
+            ...Array.from({ length: size }, (_, i) => save(i)),
+            dataSource.transaction((manager) => stock.takeOne(manager)),
+          ]),
+        );
+        expect(performance.now() - from).toBeLessThan(STALLED_MS);
+        const saved = await database.query("SELECT id FROM stock WHERE id LIKE '%/%'");
+        expect([saved.length, await stock.quantity()]).toEqual([size, 99]);
+        await database.query("DELETE FROM stock WHERE id LIKE '%/%'");
+      },
+    );
   }
 
   const sellByHand = async (runner: QueryRunner, stock: Stock, pauseMs: number): Promise<void> => {
@@ -399,7 +402,7 @@ describe('query runners that connect before they wait', () => {
         expect((driver as { master?: unknown }).master).toMatchObject({ waitingCount: 1 });
       });
 
-    it('goes before those that have no connection', async () => {
+    it('goes before those without a connection', async () => {
       const { dataSource, locks, runner, other } = await start();
       const from = performance.now();
       await locks.withLock(stock.key, LIMITS, async () => {
@@ -433,7 +436,7 @@ describe('query runners that connect before they wait', () => {
     });
 
     it.each(['with a callback', 'by hand'])(
-      'is waited for by one that gets its connection later, %s',
+      'goes before one that gets its connection later, %s',
       async (how) => {
         const { dataSource, locks, runner, other } = await start();
         const late = dataSource.createQueryRunner();
@@ -529,7 +532,7 @@ describe('a transaction that opens late', () => {
         expect(await stock.quantity()).toBe(99);
       });
 
-      it('begins in a call around the one that has requested it only if that has the key', async () => {
+      it('begins in an outer call of the one that has requested it only if that call has the key', async () => {
         const { dataSource, locks, freeConnection } = await start(fence);
         const saleOf = (key: string): Promise<unknown> => {
           let sale: Promise<unknown> | undefined;
@@ -573,7 +576,7 @@ describe('a transaction that opens late', () => {
   });
 
   it.each(WAYS)(
-    'is guarded by the call around the one that has left it behind, %s',
+    'is guarded by the outer call of the one that has left it behind, %s',
     async (_, transaction) => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
@@ -602,7 +605,7 @@ describe('a transaction that opens late', () => {
 });
 
 describe('a busy connection', () => {
-  it('who waits behind one that was refused waits all the same, and is not refused', async () => {
+  it('a caller behind a refused one still waits, and is not refused', async () => {
     const connection = { readyForQuery: false };
     const answers: (() => void)[] = [];
     const send = (args: unknown[]): unknown => answers.push(args[1] as () => void);
@@ -620,7 +623,7 @@ describe('a busy connection', () => {
     expect(looks).toBe(2);
   });
 
-  it('who waits keeps waiting behind what others have sent meanwhile', async () => {
+  it('a waiting caller also waits for statements that others have sent meanwhile', async () => {
     const connection = { readyForQuery: false };
     const answers: (() => void)[] = [];
     const send = (args: unknown[]): unknown => answers.push(args[1] as () => void);
@@ -635,7 +638,7 @@ describe('a busy connection', () => {
     await waits;
   });
 
-  it('who comes while another one waits sends nothing of its own before that one has been answered', async () => {
+  it('a caller that comes while another one waits sends nothing before that one has been answered', async () => {
     const connection = { readyForQuery: false };
     const answers: (() => void)[] = [];
     const send = (args: unknown[]): unknown => answers.push(args[1] as () => void);

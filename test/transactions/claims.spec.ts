@@ -100,7 +100,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
     expect(await stock.quantity()).toBe(80);
   });
 
-  it.each(ISOLATIONS)('run one after the other by hand, too, at %s', async (isolation) => {
+  it.each(ISOLATIONS)('opened by hand also run one after the other at %s', async (isolation) => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const sell = async (): Promise<void> => {
@@ -117,7 +117,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
   it.each([
     ['the lease lasts, if their call would not wait', { waitMs: 0, leaseMs: 10_000 }],
     ['their call would wait, if that is longer than the lease', { waitMs: 10_000, leaseMs: 500 }],
-  ])('wait for each other as long as %s', async (_, options) => {
+  ])('wait for each other for as long as %s', async (_, options) => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ transactionTimeouts: false });
     const begun = makeGate();
@@ -137,7 +137,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
 
   it.each([
     ['before it, if it is not connected yet', false],
-    ['behind it, if it is', true],
+    ['after it, if it is', true],
   ])('share one connection with a query runner, and run %s', async (_, isBefore) => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startFenced();
@@ -163,7 +163,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
     expect(await stock.quantity()).toBe(98);
   });
 
-  it('do not wait for each other for ever, if they do so inside', async () => {
+  it('nested in each other, do not wait for each other for ever', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ transactionTimeouts: false });
     const [first, second] = [dataSource.createQueryRunner(), dataSource.createQueryRunner()];
@@ -178,7 +178,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
   });
 });
 
-describe('a claim that somebody else blocks', () => {
+describe('a claim that another transaction blocks', () => {
   /** An earlier holder's transaction that is still open. */
   const block = async (dataSource: DataSource, key: string): Promise<() => Promise<void>> => {
     const runner = dataSource.createQueryRunner();
@@ -205,7 +205,7 @@ describe('a claim that somebody else blocks', () => {
     ['wait for a lock', { lockMs: 200 }],
     ['statement', { statementMs: 200, lockMs: 0 }],
   ])(
-    'as the second of its transaction says so and names its own key, by the limit of a %s [D74]',
+    'as the second of its transaction names its own key, by the limit of a %s [D74]',
     async (_, transactionTimeouts) => {
       const [dataSource, other] = await Promise.all([openAware(), openAware()]);
       const { locks } = await startFenced({ transactionTimeouts, insideTransaction: 'join' });
@@ -224,7 +224,7 @@ describe('a claim that somebody else blocks', () => {
 });
 
 describe('a claim that meets another one', () => {
-  it('in a deadlock begins again with its transaction, and the body runs once', async () => {
+  it('in a deadlock restarts with its transaction, and the body runs once', async () => {
     const [dataSource, other] = await Promise.all([openAware(), openAware()]);
     const { locks } = await startFenced();
     const [a, b] = [uniqueKey('a'), uniqueKey('b')] as const;
@@ -269,7 +269,7 @@ describe('a claim waits no longer than its call', () => {
     ['a limit of its own that is shorter', { transactionTimeouts: { lockMs: 400 } }],
   ] as const;
 
-  it.each(FORMS)('with %s, and not in the first transaction only', async (_, options) => {
+  it.each(FORMS)('with %s, in later transactions as in the first', async (_, options) => {
     const [dataSource, other] = await Promise.all([openAware(), openAware()]);
     const { locks } = await startFenced(options);
     const sell = (): Promise<void> =>
@@ -297,7 +297,7 @@ describe('a claim waits no longer than its call', () => {
     expect(await stock.quantity()).toBe(97);
   });
 
-  it('and under several calls, no longer than the one with the least patience', async () => {
+  it('and under several calls, no longer than the shortest wait', async () => {
     const [dataSource, other] = await Promise.all([openAware(), openAware()]);
     const { locks } = await startFenced({ transactionTimeouts: false });
     const blocker = other.createQueryRunner();
@@ -319,7 +319,7 @@ describe('a claim waits no longer than its call', () => {
     ['time-outs', undefined, '10s'],
     ['time-outs of its own', { lockMs: 7_000 }, '7s'],
     ['no time-outs', false, '0'],
-  ])('and what comes after it may wait as long as before: %s', async (_, timeouts, afterwards) => {
+  ])('and later statements may wait as long as before: %s', async (_, timeouts, afterwards) => {
     const dataSource = await openAware();
     const { locks } = await startFenced(
       timeouts === undefined ? {} : { transactionTimeouts: timeouts },
@@ -335,7 +335,7 @@ describe('a claim waits no longer than its call', () => {
     expect(shown).toEqual(Array(3).fill({ lock_timeout: afterwards }));
   });
 
-  it('also after it was refused, raised and tried again', async () => {
+  it('even after it was refused, raised and tried again', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     await stock.raiseFence(Date.now() * 1_000 + 3_600_000_000);
@@ -348,7 +348,7 @@ describe('a claim waits no longer than its call', () => {
   });
 });
 
-describe('keys that are behind the numbers of the database', () => {
+describe('keys whose numbers are behind those of the database', () => {
   it.each([3, 10])('are raised at once: %i of them, in one call', async (count) => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
@@ -372,7 +372,7 @@ describe('keys that are behind the numbers of the database', () => {
     expect(rows.map(({ token }) => token)).toEqual(expected);
   });
 
-  it('are raised in a run that was restarted for them, too', async () => {
+  it('are also raised in a run that was restarted for them', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ insideTransaction: 'restart' });
     const keys = ['a', 'b', 'c', 'd'].map((name) => uniqueKey(name));
@@ -393,7 +393,7 @@ describe('keys that are behind the numbers of the database', () => {
 });
 
 describe('the rights of the database user', () => {
-  it('that are missing for the table are named, with the statement that grants them', async () => {
+  it('that are missing for the fence table are named, with the statement that grants them', async () => {
     const user = `u${uniqueKey().replace(/\W/g, '')}`.slice(0, 40);
     await postgres.query(`CREATE ROLE ${user} LOGIN PASSWORD 'secret'`);
     const settings = { ...postgres.settings, user, password: 'secret' };
@@ -435,7 +435,7 @@ describe('two databases whose transactions are nested', () => {
       await inner.transaction(async () => {});
     });
 
-  it('in opposite branches are told so, and do not wait out the lease', async () => {
+  it('in opposite orders by branches are refused, and do not wait until the lease ends', async () => {
     const [one, two] = await openTwo();
     const { locks } = await startFenced();
     const [inOne, inTwo] = [makeGate(), makeGate()];
@@ -493,7 +493,7 @@ describe('two databases whose transactions are nested', () => {
 });
 
 describe('a second transaction inside the first', () => {
-  it('is refused by what it is, and goes without the fence where it says so', async () => {
+  it('is refused if it needs the fence, and runs without it where it says so', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     await locks.withLock(stock.key, async () => {
@@ -532,7 +532,7 @@ describe('a second transaction inside the first', () => {
     expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
   });
 
-  it('waits for no turn where it goes without the fence', async () => {
+  it('does not wait for a turn if it runs without the fence', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     await locks.withLock(stock.key, { leaseMs: 3_000, waitMs: 3_000 }, async () => {
@@ -559,8 +559,8 @@ describe('a second transaction inside the first', () => {
   });
 });
 
-describe('with the fence on, nothing is unfenced in silence', () => {
-  it('a misspelt connection is refused where its transaction is opened', async () => {
+describe('with the fence on, unfenced work is never silent', () => {
+  it('a misspelt connection is refused when its transaction is opened', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced({ fence: { connections: ['defualt'] } });
     let ran = false;
@@ -575,7 +575,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     await dataSource.transaction(async () => {}); // without a lock there is nothing to fence
   });
 
-  it('a statement that writes outside of a transaction is warned of once', async () => {
+  it('a statement that writes outside of a transaction logs one warning', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -595,7 +595,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(await stock.quantity()).toBe(95);
   });
 
-  it('a transaction that may have lost the context of its lock is warned of once', async () => {
+  it('a transaction that may have lost the context of its lock logs one warning', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -616,7 +616,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
-  it('a lost context is warned of although the work has read under its lock before', async () => {
+  it('a lost context logs a warning although the work has read under its lock before', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -628,7 +628,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
-  it('a lost context is warned of although a hook before the COMMIT has released its runner', async () => {
+  it('a lost context logs a warning although a hook before the COMMIT has released its runner', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -655,7 +655,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       <T>(work: () => Promise<T>) => work(),
       { fence: { connections: ['other'] } },
     ],
-  ] as const)('a lock under which was written %s has not lost its context', async (...args) => {
+  ] as const)('a lock under which the work wrote %s has not lost its context', async (...args) => {
     const [, inThatWay, options] = args;
     const dataSource = await openAware();
     const other = lockAwareDataSource(await openDataSource('postgres', second.settings), {
@@ -676,7 +676,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
-  it('a lost context is warned of if the work fails afterwards, and its caller gets the error', async () => {
+  it('a lost context logs a warning if the work fails afterwards, and its caller gets the error', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -690,7 +690,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(await isHeld(redis.url, stock.key)).toBe(false);
   });
 
-  it('a lost context is warned of although a longer transaction from before the lock ends last', async () => {
+  it('a lost context logs a warning although a longer transaction from before the lock ends last', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -709,7 +709,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
-  it('a call that has joined a lock leaves it to the call that took the lock', async () => {
+  it('a call that has joined a lock leaves the warning to the call that took it', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
@@ -728,7 +728,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
   it.each([
     ['without the fence', {}],
     ['on a connection without it', { fence: { connections: ['other'] } }],
-  ])('a transaction under no lock is not warned of %s', async (_, options) => {
+  ])('a transaction under no lock logs no warning %s', async (_, options) => {
     const dataSource = await openAware();
     lockAwareDataSource(await openDataSource('postgres', second.settings), {
       connectionName: 'other',
@@ -742,7 +742,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
     expect(warnings()).toEqual([]);
   });
 
-  it('each data source that is not lock-aware is warned of at start, and no other', async () => {
+  it('each data source that is not lock-aware logs a warning at start, and no other', async () => {
     const wrapped = await openAware();
     const plain = await openDataSource('postgres', postgres.settings);
     const other = await openDataSource('postgres', second.settings);
@@ -803,7 +803,7 @@ describe('with the fence on, nothing is unfenced in silence', () => {
       ) as object,
     ],
     ['no options', { createQueryRunner: () => {}, manager: {}, options: null }],
-  ])('what only looks like a data source is none: with %s', async (_, useValue) => {
+  ])('an object that only looks like a data source is ignored: with %s', async (_, useValue) => {
     await openAware();
     const warnings = spyOnWarnings();
     await startLocks(redis.url, { fence: true }, [{ provide: 'other', useValue }]);
@@ -818,7 +818,7 @@ describe('a write beside the open transaction, under its lock', () => {
     columns: { id: { type: 'varchar', primary: true }, quantity: { type: 'int' } },
   });
 
-  it('is refused if a repository opens a transaction of its own for it, and done by the one of the transaction [D75]', async () => {
+  it('is refused if a repository opens its own transaction for it, and succeeds through that of the transaction [D75]', async () => {
     const dataSource = await openAware({ entities: [Stock] });
     const { locks } = await startFenced();
     await locks.withLock(stock.key, () =>
@@ -839,7 +839,7 @@ describe('a write beside the open transaction, under its lock', () => {
 });
 
 describe('two data sources of one database, under one lock', () => {
-  it('are refused at once one inside the other, if they have one name', async () => {
+  it('with the same name are refused at once when nested', async () => {
     const [outer, inner] = await Promise.all([openAware(), openAware()]);
     const { locks } = await startFenced();
     const sale = locks.withLock(stock.key, () =>
@@ -854,7 +854,7 @@ describe('a transaction that cannot be claimed as it is', () => {
   const sell = (dataSource: DataSource, locks: LockService): Promise<void> =>
     locks.withLock(stock.key, () => dataSource.transaction((manager) => stock.takeOne(manager)));
 
-  it('because it is read-only says so, with the ways out [D78]', async () => {
+  it('because it is read-only fails with that reason and the remedies [D78]', async () => {
     const dataSource = await openAware({
       extra: { options: '-c default_transaction_read_only=on' } as never,
     });
@@ -868,7 +868,7 @@ describe('a transaction that cannot be claimed as it is', () => {
     );
   });
 
-  it('because its level is set inside of it says so, with the way out [D78]', async () => {
+  it('because its level is set inside fails with that reason and the remedy [D78]', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();
     const set = 'SET TRANSACTION ISOLATION LEVEL SERIALIZABLE';
@@ -884,7 +884,7 @@ describe('a transaction that cannot be claimed as it is', () => {
   });
 });
 
-describe('services with prefixes of their own', () => {
+describe('services with different prefixes', () => {
   it('share a fence table, and do not block each other over keys of the same name [D80]', async () => {
     const dataSource = await openAware();
     const { locks } = await startFenced();

@@ -56,14 +56,14 @@ describe('a clock that is set while a transaction is open', () => {
   const somebodyElseEnters = async (): Promise<void> =>
     void (await openAdmin(redis.url).set(`lock:{${stock.key}}`, 'somebody else', 'PX', 5_000));
 
-  it.each([false, true])('costs nothing where the lease continues (fence: %s)', async (fence) => {
+  it.each([false, true])('does no harm if the lease continues (fence: %s)', async (fence) => {
     const { sell, events, wasSuspect } = await start(fence);
     await sell('body');
     expect([wasSuspect(), await stock.quantity()]).toEqual([true, 99]);
     expect(events).toEqual([]);
   });
 
-  it('costs nothing either while the gate asks the database', async () => {
+  it('does no harm while the gate asks the database', async () => {
     const clock = new SteppedClock();
     const { engine } = await openLocks(redis.url, { clock });
     const client = new pg.Client({ connectionString: postgres.url });
@@ -85,7 +85,7 @@ describe('a clock that is set while a transaction is open', () => {
     expect([clock.offsetMs, await stock.quantity()]).toEqual([AN_HOUR_MS, 99]);
   });
 
-  it('lets nothing be committed where somebody else has entered', async () => {
+  it('prevents the commit if somebody else has entered', async () => {
     const { sell, wasSuspect } = await start(false);
     await expect(sell('body', somebodyElseEnters)).rejects.toMatchObject({ code: 'LOCK_LOST' });
     expect([wasSuspect(), await stock.quantity()]).toEqual([true, 100]);

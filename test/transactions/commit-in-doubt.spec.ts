@@ -84,7 +84,7 @@ describe('a COMMIT that was not answered', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('inside a transaction that fails by itself leaves it with its own error', async () => {
+    it('inside a transaction that fails on its own does not replace its error', async () => {
       const { locks, sell, sellInDoubt } = await start(LEASE);
       const around = locks.withLock(stock.key, () =>
         sell(async () => {
@@ -95,7 +95,7 @@ describe('a COMMIT that was not answered', () => {
       await expect(around).rejects.toThrow('the customer has no money');
     });
 
-    it('is not the answer of a serialization failure, after which the work may be repeated', async () => {
+    it('does not follow from a serialization failure, after which the work may be repeated', async () => {
       await createUnluckyTable();
       const { locks, sell, sellInDoubt } = await start(LEASE);
       const attempts: string[] = [];
@@ -208,7 +208,7 @@ describe('a COMMIT that was not answered', () => {
       expect(tokens[1]).not.toBe(tokens[0]);
     });
 
-    it('is not forgotten because a refusal was swallowed, nor without the fence', async () => {
+    it('is not forgotten if a refusal was swallowed, or without the fence', async () => {
       const { locks, sellInDoubt, sell } = await start({ fence: true, ...LEASE });
       await locks.withLock(stock.key, async () => {
         await sellInDoubt();
@@ -225,7 +225,7 @@ describe('a COMMIT that was not answered', () => {
     const sellUnder = (locks: LockService, tx: pg.PoolClient): Promise<unknown> =>
       locks.withLock(stock.key, () => takeOne(tx));
 
-    it('is claimed there, and an audit row is written beside it where it says so', async () => {
+    it('is claimed there, and an audit row can be written beside it with `unfenced`', async () => {
       const { locks, sell } = await start({ fence: true, insideTransaction: 'join' });
       const audit = (): Promise<unknown> =>
         sell((tx) => tx.query(`INSERT INTO lock_fence VALUES ('audit', 1)`));
@@ -245,7 +245,7 @@ describe('a COMMIT that was not answered', () => {
       expect(await stock.fence()).toBeGreaterThan(0);
     });
 
-    it('is not claimed in a transaction that goes without the fence, and is kept all the same', async () => {
+    it('is not claimed in a transaction without the fence, and is still kept', async () => {
       const { locks, sell } = await start({ fence: true, insideTransaction: 'join' });
       let held: boolean | undefined;
       await unfenced(() =>
@@ -331,7 +331,7 @@ describe('the wait before a COMMIT', () => {
   describe('a COMMIT under a lock that is lost meanwhile', () => {
     const losses: [string, LockOptions, (mine: StartedLocks) => unknown][] = [
       ['because the application closes', {}, ({ app }) => app.close()],
-      ['because its maxHoldMs is over', { maxHoldMs: 1_000 }, () => undefined],
+      ['because its maxHoldMs has passed', { maxHoldMs: 1_000 }, () => undefined],
     ];
 
     it.each(losses)(
@@ -351,7 +351,7 @@ describe('the wait before a COMMIT', () => {
       },
     );
 
-    it('and is then in doubt is logged with the time that the lease lasts in Redis', async () => {
+    it('and then in doubt is logged with the remaining time of the lease in Redis', async () => {
       const logged = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
       afterTest(() => logged.mockRestore());
       const { mine, sellSlowly } = await start(300);
@@ -423,11 +423,11 @@ describe('a COMMIT while the process stands still', () => {
       return told;
     };
 
-    it('is not over while the answer lies unread, because the process has stood still', async () => {
+    it('is not over while the answer is unread because the process has stood still', async () => {
       expect(await outcome((server) => server.write('COMMIT'))).toEqual(['answered']);
     });
 
-    it('is over with the lease if there is no answer', async () => {
+    it('ends with the lease if there is no answer', async () => {
       expect(await outcome(() => {})).toEqual(['overdue']);
     });
 
@@ -560,7 +560,7 @@ describe('a COMMIT that was not sent', () => {
       expect(await state()).toEqual([false, 99]);
     });
 
-    it.each(FORMS)('nor does it commit what its next user has written: %s', async (_, sell) => {
+    it.each(FORMS)('and does not commit the writes of its next user: %s', async (_, sell) => {
       const [begun, asked, wrote, end] = [makeGate(), makeGate(), makeGate(), makeGate()];
       const giveBack = async ({ queryRunner }: { queryRunner: QueryRunner }): Promise<void> => {
         begun.open();
@@ -584,7 +584,7 @@ describe('a COMMIT that was not sent', () => {
       expect(await state()).toEqual([false, 100]);
     });
 
-    it.each(FORMS)('because beforeQuery gave the connection back: %s', async (_, sell) => {
+    it.each(FORMS)('because beforeQuery released the connection: %s', async (_, sell) => {
       const { dataSource, locks } = await start(
         beforeCommit(({ queryRunner }) => queryRunner.release()),
       );
@@ -649,7 +649,7 @@ describe('a COMMIT that was not sent', () => {
     });
   }
 
-  it('behind a COMMIT that was refused because a hook lost the lock, a branch of the body writes nothing', async () => {
+  it('after a COMMIT that was refused because a hook lost the lock, a branch of the body writes nothing', async () => {
     const { dataSource, locks } = await start({
       beforeTransactionCommit: async () => {
         const lock = locks.current(stock.key);

@@ -80,7 +80,7 @@ describe('a COMMIT in a statement', () => {
     });
 
     /** The hook has not awaited it, so the COMMIT waits in the driver until it is answered. */
-    it.each(ways)('sends none behind a statement that is not answered, for %s', async (_, sell) => {
+    it.each(ways)('sends none after an unanswered statement, for %s', async (_, sell) => {
       const { dataSource, locks } = await startLocked();
       let order: Promise<unknown> | undefined;
       dataSource.subscribers.push({
@@ -96,7 +96,7 @@ describe('a COMMIT in a statement', () => {
       expect([await order, await stock.quantity()]).toEqual([false, 100]);
     });
 
-    it('sends none behind a statement that is not answered on the connection of the driver', async () => {
+    it('sends none after an unanswered statement on the connection of the driver', async () => {
       const { dataSource, locks } = await startLocked();
       dataSource.subscribers.push({
         async beforeTransactionCommit({ queryRunner }) {
@@ -112,7 +112,7 @@ describe('a COMMIT in a statement', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('sends none behind the next one either, which comes while it waits', async () => {
+    it('sends none after the next one either, which comes while it waits', async () => {
       const { dataSource, locks } = await startLocked();
       dataSource.subscribers.push({
         beforeTransactionCommit({ queryRunner }) {
@@ -127,7 +127,7 @@ describe('a COMMIT in a statement', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it.each(ways)('waits no longer for that than its lease lasts: %s', async (_, sell) => {
+    it.each(ways)('waits for the answer no longer than its lease lasts: %s', async (_, sell) => {
       const { dataSource, locks } = await startLocked({
         leaseMs: 1_500,
         transactionTimeouts: false,
@@ -147,7 +147,7 @@ describe('a COMMIT in a statement', () => {
       expect([isAnswered, await stock.quantity()]).toEqual([false, 100]);
     });
 
-    it('sends it behind one that is answered in time', async () => {
+    it('sends it after a statement that is answered in time', async () => {
       const { dataSource, locks } = await startLocked();
       dataSource.subscribers.push({
         beforeTransactionCommit({ queryRunner }) {
@@ -158,7 +158,7 @@ describe('a COMMIT in a statement', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('leaves the connection as it was', async () => {
+    it('leaves the connection unchanged', async () => {
       const { dataSource, locks } = await startLocked();
       const clients: unknown[] = [];
       for (let n = 0; n < 3; n++) {
@@ -182,7 +182,7 @@ describe('a COMMIT in a statement', () => {
     lockLostInTheHook('mysql', useMariaDb),
   );
 
-  describe('a COMMIT right behind a statement that fails, on PostgreSQL', () => {
+  describe('a COMMIT right after a failing statement, on PostgreSQL', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
@@ -190,7 +190,7 @@ describe('a COMMIT in a statement', () => {
     const fail = (client: { query(sql: string): Promise<unknown> }): void =>
       void client.query('SELECT 1 / 0').catch(() => {});
 
-    it('is no success with TypeORM, whose commit hook has sent that', async () => {
+    it('is not a success with TypeORM, whose commit hook has sent the statement', async () => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url);
       let hooks = 0;
@@ -232,7 +232,7 @@ describe('a COMMIT in a statement', () => {
         ['only releases it', () => Promise.resolve()],
       ];
 
-      it.each(endings)('is no success, and its owner %s', async (__, end) => {
+      it.each(endings)('is not a success, and its owner %s', async (__, end) => {
         const dataSource = lockAwareDataSource(
           await openDataSource('postgres', postgres.settings, 1),
         );
@@ -270,7 +270,7 @@ describe('a COMMIT in a statement', () => {
         'has its COMMIT answered with ROLLBACK, if the client does not know its status',
         (client: pg.PoolClient) => Object.assign(client, { getTransactionStatus: () => null }),
       ],
-    ])('is no success with node-postgres, and %s', async (_, change) => {
+    ])('is not a success with node-postgres, and %s', async (_, change) => {
       const pool = new pg.Pool({ connectionString: postgres.url });
       afterTest(() => pool.end());
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
@@ -301,7 +301,7 @@ describe('a COMMIT in a statement', () => {
     async (sql: string, params: unknown[]): Promise<unknown[]> =>
       (await client.query<pg.QueryResultRow>(sql, params)).rows;
 
-  describe('a call that has succeeded, by what it has sent', () => {
+  describe('a call that reported success, judged by what it has sent', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
@@ -352,7 +352,7 @@ describe('a COMMIT in a statement', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
-    it('says nothing of the one that is committed, although the lock is lost by then', async () => {
+    it('does not affect the committed one, although the lock is lost by then', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -376,7 +376,7 @@ describe('a COMMIT in a statement', () => {
       expect([hooks, await stock.quantity()]).toEqual([1, 98]);
     });
 
-    it('says nothing of it either if its own COMMIT is refused', async () => {
+    it('does not affect it either if its own COMMIT is refused', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -448,7 +448,7 @@ describe('a COMMIT after a failure', () => {
 
   describe('a COMMIT by code that has swallowed the failure of its transaction', () => {
     it.each([true, false])(
-      'is refused after a failure of the body, also if that is swallowed: %s',
+      'is refused after a failure of the body, even if that is swallowed: %s',
       async (swallows) => {
         const { locks, sell, nextUser, commitWasTold } = await openAll();
         const sale = locks.withLock(stock.key, () => sell(outOfCredit, { swallows }));
@@ -594,7 +594,7 @@ describe('a COMMIT whose error is swallowed', () => {
       return answer;
     };
 
-    it('is told that the database has refused it', async () => {
+    it('gets the error that the database has refused it', async () => {
       await postgres.query(
         'CREATE TABLE sold_once (id int UNIQUE DEFERRABLE INITIALLY DEFERRED); INSERT INTO sold_once VALUES (1)',
       );
@@ -609,7 +609,7 @@ describe('a COMMIT whose error is swallowed', () => {
 
     const doubts: [string, (client: pg.PoolClient) => Promise<unknown>][] = [
       [
-        'its connection has died under the COMMIT',
+        'its connection has died during the COMMIT',
         async (client) => {
           const answered = client.query('COMMIT').catch(() => {});
           const { connection } = client as unknown as {
@@ -628,7 +628,7 @@ describe('a COMMIT whose error is swallowed', () => {
       ],
     ];
 
-    it.each(doubts)('keeps the lock as long as its lease, because %s', async (_, commit) => {
+    it.each(doubts)('keeps the lock until its lease ends, because %s', async (_, commit) => {
       const answer = await sell(commit);
       expect(answer).toEqual({ told: expect.any(LockCommitUnknownError), isHeld: true });
     });
@@ -648,7 +648,7 @@ describe('a status that is known', () => {
     return { asked, answer: (...told) => answer(...told) };
   }
 
-  it('an older answer than that of the latest statement does not count', async () => {
+  it('only the answer to the latest statement counts', async () => {
     const status = new KnownStatus('mysql');
     const { asked, answer } = ask(status);
     await status.after(() => Promise.resolve(NONE));
@@ -657,7 +657,7 @@ describe('a status that is known', () => {
     expect(status.on({})).toBe('none');
   });
 
-  it('a driver that does not tell is asked once', async () => {
+  it('a driver that does not report its state is asked once', async () => {
     const status = new KnownStatus('mysql');
     expect(status.mustBeAsked).toBe(true);
     const { asked, answer } = ask(status);
@@ -666,7 +666,7 @@ describe('a status that is known', () => {
     expect([status.mustBeAsked, status.on({})]).toEqual([false, undefined]);
   });
 
-  it('an error is no such answer', async () => {
+  it('an error does not count as such an answer', async () => {
     const status = new KnownStatus('mysql');
     const { asked, answer } = ask(status);
     answer(new Error('query execution was interrupted'));

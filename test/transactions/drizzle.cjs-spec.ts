@@ -63,7 +63,7 @@ describe('Drizzle on a synchronous driver', () => {
     expect(statements).toEqual(['begin', 'commit', 'update stock']);
   });
 
-  it('is refused at start, with the ways out [D92]', async () => {
+  it('is refused at start, with the remedies [D92]', async () => {
     const starting = clsOrm('SQLite', () => ({
       adapter: lockAwareAdapter(adapter()),
       connection: openSync().database,
@@ -75,7 +75,7 @@ describe('Drizzle on a synchronous driver', () => {
     await expect(starting).rejects.toThrow(/synchronous.*libsql.*without lockAwareAdapter/);
   });
 
-  it('is refused before the body, where only the transaction can be seen', async () => {
+  it('is refused before the body if only the transaction can be inspected', async () => {
     const { statements, database } = openSync();
     const run = lockAwareTransactions();
     let ran = false;
@@ -92,7 +92,7 @@ describe('Drizzle on postgres.js', () => {
   const database = usePostgres();
   const stock = useStock(database);
 
-  it('is not given the time-outs that end a connection', async () => {
+  it('gets no time-outs that end a connection', async () => {
     const client = postgres(database.url, { onnotice: () => {} });
     afterTest(() => client.end());
     const orm = await clsOrm('postgres.js', () => ({

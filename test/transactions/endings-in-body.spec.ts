@@ -78,7 +78,7 @@ describe('the body ends the transaction', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('is told when it would commit by beginning another transaction', async () => {
+    it('is refused when it would commit by beginning another transaction', async () => {
       let refusal: unknown;
       const begin = (client: PoolConnection) => client.query('START TRANSACTION READ ONLY');
       await sell((client) => begin(client).catch((error: unknown) => (refusal = error)));
@@ -92,7 +92,7 @@ describe('the body ends the transaction', () => {
       expect(refusal).toBeInstanceOf(LockInTransactionError);
     });
 
-    it('is given one client, whichever way it asks for it', async () => {
+    it('gets the same client, however it asks for it', async () => {
       const pool = createPool({ uri: mariaDb.url, connectionLimit: 1 });
       afterTest(() => pool.end());
       await mysql2Transactions(pool)(async (client) => {
@@ -134,7 +134,7 @@ describe('the body ends the transaction', () => {
     };
     const update = 'UPDATE stock SET quantity = quantity - 1 WHERE id = ?';
 
-    it('writes nothing if it ends its transaction by what promise() gives', async () => {
+    it('writes nothing if it ends its transaction through the result of promise()', async () => {
       let refusal: unknown;
       const { transacted } = await transact(async (client) => {
         const promised = client.promise();
@@ -146,7 +146,7 @@ describe('the body ends the transaction', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('sends nothing late by what promise() has given', async () => {
+    it('sends nothing late through the result of promise()', async () => {
       let promised: PoolConnection | undefined;
       const { transacted, pool } = await transact(async (client) => {
         promised = client.promise();
@@ -162,7 +162,7 @@ describe('the body ends the transaction', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('sends no prepared statement after a ROLLBACK, nor late', async () => {
+    it('sends no prepared statement late or after a ROLLBACK', async () => {
       const answers: unknown[] = [];
       const told = (error: unknown): unknown => answers.push(error ?? 'sent');
       let executeLate = (): void => {};
@@ -258,7 +258,7 @@ describe('the body ends the transaction', () => {
     it.each([
       ['and returns', ['ROLLBACK']],
       ['and continues', ['ROLLBACK', 'SELECT 1']],
-    ])('fails with the reason, not with that of a query: %s', async (_, texts) => {
+    ])('fails with the reason, not with the error of a query: %s', async (_, texts) => {
       const done = transactWithDrizzle(open(), async (execute) => {
         for (const text of texts) await execute(text);
       });
@@ -367,7 +367,7 @@ describe('the body ends the transaction', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
-    it('is warned of by the database, which begins nothing', async () => {
+    it('gets a warning from the database, which begins nothing', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -482,7 +482,7 @@ describe('a branch ends the transaction late', () => {
       expect([await stock.quantity(), await stock.fence()]).toEqual([99, token]);
     });
 
-    it('leaves the opener free to roll back', async () => {
+    it('lets the opener roll back', async () => {
       const pool = new pg.Pool({ connectionString: postgres.url });
       afterTest(() => pool.end());
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
@@ -607,7 +607,7 @@ describe('the body gives its connection back', () => {
 
   // The pool calls them in the async context of the code that gives the connection back.
   it.each(Object.keys(WAYS))(
-    'who waits for the connection that a body gives back behind its ROLLBACK is not refused: %s',
+    'a caller that waits for the connection that a body releases after its ROLLBACK is not refused: %s',
     async (name) => {
       const { pool, transact } = await (WAYS[name] as () => Promise<Given>)();
       const { locks } = await startLocks(redis.url, { fence: true });
@@ -712,7 +712,7 @@ describe('the body rolls back', () => {
       return { sold, transact };
     };
 
-    it('takes no other statement of it', async () => {
+    it('accepts no other statement of it', async () => {
       const { sold } = await start();
       const refused: unknown[] = [];
       const note = (error: unknown): unknown => refused.push(error);
@@ -728,7 +728,7 @@ describe('the body rolls back', () => {
       expect(String(refused[0])).toMatch(/Its body has rolled it back with a statement of its own/);
     });
 
-    it('takes what is sent beside it after a rollback that the library knows of', async () => {
+    it('accepts statements sent beside it after a rollback that the library knows of', async () => {
       const { sold } = await start();
       const refused: unknown[] = [];
       const sale = sold(async ({ send, rollBack, sendBeside }) => {
@@ -742,7 +742,7 @@ describe('the body rolls back', () => {
       expect([refused.length, await stock.quantity()]).toEqual(isRefused ? [1, 100] : [0, 99]);
     });
 
-    it('leaves it alone without a lock', async () => {
+    it('is not touched without a lock', async () => {
       const { transact } = await start();
       await transact?.(async ({ send }) => {
         await send('ROLLBACK');
@@ -751,7 +751,7 @@ describe('the body rolls back', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('gives its connection back in order', async () => {
+    it('returns its connection usable', async () => {
       const { sold, transact } = await start();
       const pid = 'SELECT pg_backend_pid() AS pid';
       const pids: unknown[] = [];
@@ -776,7 +776,7 @@ describe('the body rolls back', () => {
 
   describe('a query runner of TypeORM driven manually, after a ROLLBACK of its body', () => {
     it.each(['commitTransaction', 'release'] as const)(
-      'takes nothing on its connection, and gives it back in order by %s()',
+      'accepts nothing on its connection, and returns it usable by %s()',
       async (end) => {
         const dataSource = lockAwareDataSource(
           await openDataSource('postgres', postgres.settings, 1),

@@ -184,7 +184,7 @@ describe('a connection dies', () => {
       expect(await state()).toEqual([false, 100]);
     });
 
-    it('ends its lock if that happens behind a COMMIT that was not sent', async () => {
+    it('ends its lock if that happens after a COMMIT that was not sent', async () => {
       const other = `other:${stock.key}`;
       let lose: () => Promise<unknown> = () => Promise.resolve();
       const { dataSource, locks } = await start(true, {
@@ -207,7 +207,7 @@ describe('a connection dies', () => {
       expect(await state()).toEqual([false, 100]);
     });
 
-    it('ends its lock if that happens to the next transaction, of a hook behind the COMMIT', async () => {
+    it('ends its lock if that happens to the next transaction, opened by a hook after the COMMIT', async () => {
       let commits = 0;
       const { dataSource, locks } = await start(true, {
         afterTransactionCommit: async ({ queryRunner }) => {
@@ -220,7 +220,7 @@ describe('a connection dies', () => {
       expect(await state()).toEqual([false, 99]);
     });
 
-    it('leaves a COMMIT in doubt that is in flight', async () => {
+    it('puts a COMMIT in flight in doubt', async () => {
       await createSlowCommitTable(postgres);
       const { dataSource, locks } = await start();
       const sale = locks.withLock(stock.key, () =>
@@ -233,7 +233,7 @@ describe('a connection dies', () => {
       expect(await isHeld(redis.url, stock.key)).toBe(true);
     });
 
-    it('changes nothing behind its COMMIT', async () => {
+    it('changes nothing after its COMMIT', async () => {
       const { dataSource, locks } = await start();
       await locks.withLock(stock.key, async () => {
         const runner = dataSource.createQueryRunner();
@@ -246,7 +246,7 @@ describe('a connection dies', () => {
       expect(await state()).toEqual([false, 98]);
     });
 
-    it('ends its lock also if the query runner begins once more', async () => {
+    it('ends its lock even if the query runner begins once more', async () => {
       const { dataSource, locks } = await start();
       const sale = locks.withLock(stock.key, async () => {
         const runner = dataSource.createQueryRunner();
@@ -271,7 +271,7 @@ describe('a connection dies', () => {
     });
   });
 
-  it('a nested transaction with a callback says that its connection has died', async () => {
+  it('a nested transaction with a callback reports that its connection has died', async () => {
     const { dataSource, locks } = await start();
     const sale = locks.withLock(stock.key, async () => {
       const runner = dataSource.createQueryRunner();
@@ -291,7 +291,7 @@ describe('a connection dies', () => {
       await nested(sell)(runner);
     };
 
-    it('makes the call fail whose code does not notice', async () => {
+    it('makes a call fail whose code does not notice it', async () => {
       const { dataSource, locks } = await start();
       const sale = locks.withLock(stock.key, async () => {
         const runner = dataSource.createQueryRunner();
@@ -306,21 +306,24 @@ describe('a connection dies', () => {
     it.each<[string, Work]>([
       ['by its next statement', sell],
       ['by its COMMIT', () => Promise.resolve()],
-    ])('does not make it fail if its code is told %s, and tries once more', async (_, last) => {
-      const { dataSource, locks } = await start();
-      const work = dyingOnce(
-        async (runner) => {
-          await half(runner);
-          await killUnseen(runner);
-        },
-        (runner) => last(runner),
-      );
-      await locks.withLock(stock.key, async () => {
-        await expect(transact(dataSource, work)).rejects.toThrow(/already released/);
-        await transact(dataSource, sell);
-      });
-      expect(await state()).toEqual([false, 99]);
-    });
+    ])(
+      'does not make the call fail if its code learns of it %s, and tries once more',
+      async (_, last) => {
+        const { dataSource, locks } = await start();
+        const work = dyingOnce(
+          async (runner) => {
+            await half(runner);
+            await killUnseen(runner);
+          },
+          (runner) => last(runner),
+        );
+        await locks.withLock(stock.key, async () => {
+          await expect(transact(dataSource, work)).rejects.toThrow(/already released/);
+          await transact(dataSource, sell);
+        });
+        expect(await state()).toEqual([false, 99]);
+      },
+    );
   });
 
   describeWithMariaDb('on MariaDB, where TypeORM leaves the query runner to its code', () => {
@@ -385,7 +388,7 @@ describe('a connection dies', () => {
       connection.emit('error', Object.assign(new Error('unexpected'), { fatal }));
     };
 
-    it('takes nothing more behind an error that its driver calls fatal', async () => {
+    it('accepts nothing more after an error that its driver calls fatal', async () => {
       const { dataSource, locks } = await startThere();
       const sale = locks.withLock(shop.key, () =>
         transact(dataSource, async (runner) => {
@@ -397,7 +400,7 @@ describe('a connection dies', () => {
       expect(await state(shop)).toEqual([false, 100]);
     });
 
-    it('continues behind another error', async () => {
+    it('continues after another error', async () => {
       const { dataSource, locks } = await startThere();
       await locks.withLock(shop.key, () =>
         transact(dataSource, async (runner) => {
@@ -477,7 +480,7 @@ describe('a COMMIT fails', () => {
       { statements: ['ROLLBACK'], told: ['done'] },
       { statements: ['ROLLBACK', 'BEGIN'], told: ['done', REFUSED] },
       { statements: ['COMMIT'], told: [REFUSED] },
-    ])('takes nothing behind $statements', async ({ statements, told: expected }) => {
+    ])('accepts nothing after $statements', async ({ statements, told: expected }) => {
       const { runner, locks } = await start('postgres', database, failing());
       const outcome = await locks.withLock(stock.key, async () => {
         await runner.startTransaction();
@@ -494,7 +497,7 @@ describe('a COMMIT fails', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('takes nothing more if its lock was lost on the way', async () => {
+    it('accepts nothing more if its lock was lost meanwhile', async () => {
       let lose: () => Promise<unknown> = () => Promise.resolve();
       const { runner, locks } = await start('postgres', database, {
         beforeQuery: ({ query }) => (query === 'COMMIT' ? lose() : undefined),
@@ -523,7 +526,7 @@ describe('a COMMIT fails', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('takes nothing before its rollback if the database has refused the COMMIT', async () => {
+    it('accepts nothing before its rollback if the database has refused the COMMIT', async () => {
       const { runner, locks } = await start('postgres', database, {});
       await database.query(
         'CREATE TABLE sales (product text UNIQUE DEFERRABLE INITIALLY DEFERRED)',
@@ -541,7 +544,7 @@ describe('a COMMIT fails', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('has ended, and its lock with it, if a hook behind the COMMIT throws', async () => {
+    it('has ended, and its lock with it, if a hook after the COMMIT throws', async () => {
       const { runner, locks } = await start('postgres', database, {
         afterTransactionCommit: () => Promise.reject(new Error('too late')),
       });
@@ -576,7 +579,7 @@ describe('a COMMIT fails', () => {
     });
 
     it.each(['rollbackTransaction', 'release'] as const)(
-      'leaves the lock to its call if it is committed again, and ended by %s()',
+      'keeps the lock until its call ends if it is committed again, and ended by %s()',
       async (end) => {
         const { runner, locks } = await start('postgres', database, {});
         await database.query(
@@ -601,7 +604,7 @@ describe('a COMMIT fails', () => {
     const { database, stock } = describeFailedCommits('mysql', useMariaDb);
 
     it.each(['with a callback', 'by hand'])(
-      'is not committed if its lock was lost on the way, %s',
+      'is not committed if its lock was lost meanwhile, %s',
       async (form) => {
         let lose: () => Promise<unknown> = () => Promise.resolve();
         const { runner, locks } = await start('mysql', database, {
@@ -625,7 +628,7 @@ describe('a COMMIT fails', () => {
       },
     );
 
-    it('is committed by nobody after a COMMIT that was refused without being carried out', async () => {
+    it('is not committed by anybody after a COMMIT that was refused without being executed', async () => {
       const { runner, locks, dataSource } = await start('mysql', database, {});
       const connection = (await runner.connect()) as { query: (...args: unknown[]) => unknown };
       const { query } = connection;
@@ -647,7 +650,7 @@ describe('a COMMIT fails', () => {
     });
 
     it.each(['COMMIT nothing', 'START TRANSACTION nothing'])(
-      'is committed by nobody after %s of a hook, which was not understood',
+      'is not committed by anybody after %s of a hook, which was not understood',
       async (sql) => {
         const { runner, locks, dataSource } = await start('mysql', database, {
           beforeTransactionCommit: ({ queryRunner }) => queryRunner.query(sql),
@@ -753,7 +756,7 @@ describe('statements come late', () => {
     it.each<[Hook, number]>([
       ['afterTransactionCommit', 1099],
       ['afterTransactionRollback', 1100],
-    ])('sends without a lock in %s what it sends without the library', async (hook, left) => {
+    ])('sends without a lock in %s the same as without the library', async (hook, left) => {
       expect(await transaction(hook, { locked: false })).toBe('done');
       expect(await stock.quantity()).toBe(left);
     });

@@ -80,7 +80,7 @@ describe('the order of claims', () => {
     return settled;
   }
 
-  it('one that was overtaken in one queue gives up the others before it waits', async () => {
+  it('a call that was overtaken in one queue gives up the others before it waits', async () => {
     const [a, b] = [holdOf('a'), holdOf('b')];
     const first = await drawTickets([a, b], {});
     const second = await drawTickets([a], CONNECTED);
@@ -95,7 +95,7 @@ describe('the order of claims', () => {
     returnTickets(first);
   });
 
-  it('one that was overtaken waits behind another one that waits', async () => {
+  it('a call that was overtaken waits behind another one that waits', async () => {
     const [a, b] = [holdOf('a'), holdOf('b')];
     const first = await drawTickets([a, b], {});
     const third = await drawTickets([b], CONNECTED);
@@ -153,7 +153,7 @@ describe('claims in savepoints', () => {
 
   describe('the claim of a lock that was acquired before its transaction', () => {
     it.each(['reject', 'restart', 'join'] as const)(
-      'is made again after a savepoint has taken it back, under %s',
+      'is repeated after a rolled back savepoint has undone it, under %s',
       async (insideTransaction) => {
         const { dataSource, lock } = await start(insideTransaction);
         await dataSource.transaction(async (manager) => {
@@ -168,7 +168,7 @@ describe('claims in savepoints', () => {
       },
     );
 
-    it('stays with a savepoint that was not rolled back', async () => {
+    it('remains after a savepoint that was not rolled back', async () => {
       const { dataSource, lock } = await start('reject');
       await dataSource.transaction(async (manager) => {
         await manager.transaction((nested) => lock.run(() => stock.takeOne(nested)));
@@ -178,7 +178,7 @@ describe('claims in savepoints', () => {
       await lock.release();
     });
 
-    it('is made again before COMMIT if its work continues beside the rollback', async () => {
+    it('is repeated before COMMIT if its work continues beside the rollback', async () => {
       const { dataSource, lock } = await start('reject');
       const [claimed, undone] = [makeGate(), makeGate()];
       await dataSource.transaction(async (manager) => {
@@ -198,7 +198,7 @@ describe('claims in savepoints', () => {
       await lock.release();
     });
 
-    it('is made once for a transaction that has made it before its savepoints', async () => {
+    it('is not repeated for a transaction that has claimed before its savepoints', async () => {
       const { dataSource, lock } = await start('reject');
       await dataSource.transaction(async (manager) => {
         const sent: string[] = [];
@@ -215,7 +215,7 @@ describe('claims in savepoints', () => {
   });
 
   describe('the claim of a lock that was taken inside its transaction', () => {
-    it('is enough for work under it in a savepoint, too', async () => {
+    it('also covers work under it in a savepoint', async () => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url, { fence: true, insideTransaction: 'join' });
       await dataSource.transaction('READ COMMITTED', async (manager) => {
@@ -263,7 +263,7 @@ describe('pruning the fence table', () => {
       return rows.map(({ lock_key }) => lock_key.toString());
     };
 
-    it('deletes what is older than a week, and nothing else [D81]', async () => {
+    it('deletes only rows older than a week [D81]', async () => {
       await insert([
         ['a', daysAgo(8)],
         ['b', daysAgo(6)],
@@ -284,7 +284,7 @@ describe('pruning the fence table', () => {
       expect(await prune()).toBe(0);
     });
 
-    it('measures by the newest token where the clock that gave the tokens is behind', async () => {
+    it('measures age from the newest token if the clock that issued the tokens is behind', async () => {
       await insert([
         ['used now', daysAgo(1_000)],
         ['used yesterday', daysAgo(1_001)],
@@ -294,14 +294,14 @@ describe('pruning the fence table', () => {
       expect(await left()).toEqual(['used now', 'used yesterday']);
     });
 
-    it('does nothing to an empty table, and refuses an age that could be that of a transaction', async () => {
+    it('does nothing to an empty table, and refuses an age that a transaction could have', async () => {
       expect(await prune()).toBe(0);
       await expect(prune({ olderThanMs: 3_600_000 })).rejects.toBeInstanceOf(LockConfigError);
       await expect(prune({ olderThanMs: 0 })).rejects.toThrow(/olderThanMs: 0 must be/);
       await expect(prune({ table: 'a; DROP TABLE b' })).rejects.toThrow(/Invalid option/);
     });
 
-    it('under a lock is not warned of as work without the fence', async () => {
+    it('under a lock logs no warning about work without the fence', async () => {
       await insert([
         ['fresh', daysAgo(0)],
         ['old', daysAgo(30)],
@@ -314,7 +314,7 @@ describe('pruning the fence table', () => {
       expect(warnings()).toEqual([]);
     });
 
-    it('passes over a row that is being claimed, and lets nobody wait for it [D81]', async () => {
+    it('skips a row that is being claimed, and makes nobody wait for it [D81]', async () => {
       await insert([
         ['claimed', daysAgo(30)],
         ['fresh', daysAgo(0)],
@@ -370,30 +370,33 @@ describe('a lock inside its transaction', () => {
       ['REPEATABLE READ', {}],
       ['READ COMMITTED', { fence: {} }],
       ['REPEATABLE READ', { fence: {} }],
-    ] as const)('at %s, %j: all succeed, and the pool stays usable', async (isolation, options) => {
-      const dataSource = lockAwareDataSource(
-        await openDataSource(type, database.settings, POOL_SIZE),
-      );
-      const { locks } = await startLocks(redis.url, {
-        ...{ insideTransaction: 'restart', waitMs: WAIT_MS },
-        ...options,
-      });
-      const endProbe = probe(dataSource);
-      const sales = Array.from({ length: CALLERS }, () =>
-        dataSource.transaction(isolation, async (manager) => {
-          await manager.query('SELECT count(*) FROM stock');
-          await locks.withLock(stock.key, async () => {
-            await stock.takeOne(manager);
-            await dataSource.query('SELECT 1');
-            await sleep(20);
-          });
-        }),
-      );
-      await Promise.all(sales);
-      const worstMs = await endProbe();
-      expect(await stock.quantity()).toBe(100 - CALLERS);
-      expect(worstMs).toBeLessThan(WORST_WAIT_MS);
-    });
+    ] as const)(
+      'at %s, %j: all calls succeed, and the pool stays usable',
+      async (isolation, options) => {
+        const dataSource = lockAwareDataSource(
+          await openDataSource(type, database.settings, POOL_SIZE),
+        );
+        const { locks } = await startLocks(redis.url, {
+          ...{ insideTransaction: 'restart', waitMs: WAIT_MS },
+          ...options,
+        });
+        const endProbe = probe(dataSource);
+        const sales = Array.from({ length: CALLERS }, () =>
+          dataSource.transaction(isolation, async (manager) => {
+            await manager.query('SELECT count(*) FROM stock');
+            await locks.withLock(stock.key, async () => {
+              await stock.takeOne(manager);
+              await dataSource.query('SELECT 1');
+              await sleep(20);
+            });
+          }),
+        );
+        await Promise.all(sales);
+        const worstMs = await endProbe();
+        expect(await stock.quantity()).toBe(100 - CALLERS);
+        expect(worstMs).toBeLessThan(WORST_WAIT_MS);
+      },
+    );
   }
 
   describe('a lock requested inside a transaction, under restart, on PostgreSQL', () =>
@@ -500,14 +503,17 @@ describe('reading the fence inside a transaction', () => {
       'LockInterceptor on a route',
       async ({ url }) => (await fetch(`${url}/stock/${stock.product}`, { method: 'POST' })).text(),
     ],
-    ['LockInterceptor on a handler of messages', ({ send }) => send('take')],
-    ['LockInterceptor on a handler whose first value is enough', ({ send }) => send('take first')],
+    ['LockInterceptor on a message handler', ({ send }) => send('take')],
     [
-      'an Observable whose first value is enough',
+      'LockInterceptor on a handler of which only the first value is read',
+      ({ send }) => send('take first'),
+    ],
+    [
+      'an Observable of which only the first value is read',
       ({ service }) => inTransaction(() => firstValueFrom(service.watched(stock.product))),
     ],
     [
-      'an Observable that another one has taken the place of',
+      'an Observable that was replaced by another one',
       ({ service }) =>
         inTransaction(() =>
           lastValueFrom(
@@ -576,7 +582,7 @@ describe('reading the fence inside a transaction', () => {
   it.each([
     ['the first one', (values: Observable<string>) => firstValueFrom(values)],
     ['one of them', (values: Observable<string>) => lastValueFrom(values.pipe(take(1)))],
-  ])('an Observable under the lock around may be left after %s', async (_, read) => {
+  ])('an Observable under the outer lock may be unsubscribed after %s', async (_, read) => {
     const { app, locks } = await startLocks(redis.url, {}, [StockService]);
     const service = app.get(StockService);
     const sale = locks.withLock(stock.key, () =>

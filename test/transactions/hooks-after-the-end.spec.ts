@@ -45,7 +45,7 @@ describe('after the answer to the COMMIT', () => {
       expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([99, false]);
 
     it.each(Object.entries(FORMS))(
-      'that fails leaves no doubt: a transaction %s',
+      'that fails causes no doubt: a transaction %s',
       async (_, open) => {
         const sale = sell(open, () => Promise.reject(new Error('no metrics')));
         await expect(sale).rejects.toThrow(/^no metrics/);
@@ -54,7 +54,7 @@ describe('after the answer to the COMMIT', () => {
     );
 
     it.each(Object.entries(FORMS))(
-      'that fails as if it had been refused changes nothing of what is committed: a transaction %s',
+      'that fails as if it had been refused does not change what is committed: a transaction %s',
       async (_, open) => {
         const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
         // As of typeorm-transactional: what is begun in the body is then refused for a while after a rollback.
@@ -81,13 +81,13 @@ describe('after the answer to the COMMIT', () => {
       },
     );
 
-    it('that gives the connection back by hand leaves no doubt', async () => {
+    it('that releases the connection by hand causes no doubt', async () => {
       await sell(FORMS['by hand'] as OpensTransaction, (runner) => runner.release());
       await expectSold();
     });
   }
 
-  describe('on PostgreSQL, a hook behind the answer to the COMMIT', () =>
+  describe('on PostgreSQL, a hook after the answer to the COMMIT', () =>
     describeHooks('postgres', usePostgres()));
 
   describeWithMariaDb('on MariaDB, a hook behind the answer to the COMMIT', () =>
@@ -232,47 +232,53 @@ describe('hooks of subscribers', () => {
       });
     });
 
-    it.each(HOW)('is not awaited with the next one, which is not written: %s', async (how) => {
-      const { dataSource, call } = await start(how, 1);
-      let inHook: Promise<unknown> | undefined;
-      actOnce(dataSource, hook, ({ manager }) => {
-        inHook = manager
-          .transaction((inner) =>
-            inner.query('UPDATE stock SET quantity = 0 WHERE id = $1', [stock.product]),
-          )
-          .catch((error: unknown) => error);
-      });
-      const first = call(() => dataSource.transaction(firstOf(hook)));
-      await (hook === 'afterTransactionRollback' ? first.catch(expectPlanned) : first);
-      expect(await inHook).toBeInstanceOf(QueryRunnerProviderAlreadyReleasedError);
-      expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([
-        leftAfter(hook),
-        false,
-      ]);
-    });
+    it.each(HOW)(
+      'is not awaited with its next transaction, which is not written: %s',
+      async (how) => {
+        const { dataSource, call } = await start(how, 1);
+        let inHook: Promise<unknown> | undefined;
+        actOnce(dataSource, hook, ({ manager }) => {
+          inHook = manager
+            .transaction((inner) =>
+              inner.query('UPDATE stock SET quantity = 0 WHERE id = $1', [stock.product]),
+            )
+            .catch((error: unknown) => error);
+        });
+        const first = call(() => dataSource.transaction(firstOf(hook)));
+        await (hook === 'afterTransactionRollback' ? first.catch(expectPlanned) : first);
+        expect(await inHook).toBeInstanceOf(QueryRunnerProviderAlreadyReleasedError);
+        expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([
+          leftAfter(hook),
+          false,
+        ]);
+      },
+    );
 
-    it.each(HOW)('begins one that continues after it, with a nested one: %s', async (how) => {
-      const { dataSource, call } = await start(how, 1);
-      actOnce(dataSource, hook, (runner) => runner.startTransaction());
-      const runner = dataSource.createQueryRunner();
-      await call(async () => {
-        await runner.startTransaction();
-        await stock.takeOne(runner.manager);
-        if (hook === 'afterTransactionRollback') await runner.rollbackTransaction();
-        else await runner.commitTransaction();
-        await runner.startTransaction();
-        await stock.takeOne(runner.manager);
-        await runner.commitTransaction();
-        await runner.commitTransaction();
-      });
-      await runner.release();
-      expect(await stock.quantity()).toBe(leftAfter(hook) - 1);
-    });
+    it.each(HOW)(
+      'begins a transaction that continues after it, with a nested one: %s',
+      async (how) => {
+        const { dataSource, call } = await start(how, 1);
+        actOnce(dataSource, hook, (runner) => runner.startTransaction());
+        const runner = dataSource.createQueryRunner();
+        await call(async () => {
+          await runner.startTransaction();
+          await stock.takeOne(runner.manager);
+          if (hook === 'afterTransactionRollback') await runner.rollbackTransaction();
+          else await runner.commitTransaction();
+          await runner.startTransaction();
+          await stock.takeOne(runner.manager);
+          await runner.commitTransaction();
+          await runner.commitTransaction();
+        });
+        await runner.release();
+        expect(await stock.quantity()).toBe(leftAfter(hook) - 1);
+      },
+    );
   });
 
   describe('afterTransactionCommit', () => {
     it.each(Object.keys(FIRST))(
-      'may commit the next one behind a statement that is not answered, and continue for longer than a lease: %s',
+      'may commit the next one after an unanswered statement, and continue for longer than a lease: %s',
       async (name) => {
         const dataSource = lockAwareDataSource(
           await openDataSource('postgres', postgres.settings, 2),
@@ -404,7 +410,7 @@ describe('a second transaction on the same query runner', () => {
       await runner.release();
     });
 
-    it.each(HOOKS)('of a transaction with a callback is warned of: %s', async (hook) => {
+    it.each(HOOKS)('of a transaction with a callback logs a warning: %s', async (hook) => {
       const { dataSource, locks } = await start(hook, ({ queryRunner }) => sellOn(queryRunner));
       const warnings = spyOnWarnings();
       const sell = (): Promise<void> =>
@@ -445,7 +451,7 @@ describe('a nested transaction', () => {
     return { runner, locks, sellTwo };
   }
 
-  describe('a nested transaction by hand whose commit is done, but not its hook', () => {
+  describe('a nested transaction by hand whose commit is done while its hook still runs', () => {
     it.each(['under a lock', 'without one'])(
       'is over: its transaction commits %s',
       async (where) => {
@@ -456,7 +462,7 @@ describe('a nested transaction', () => {
       },
     );
 
-    it('leaves the next transaction on its runner guarded', async () => {
+    it('does not leave the next transaction on its runner unguarded', async () => {
       const { runner, locks, sellTwo } = await start();
       await sellTwo();
       const sale = locks.withLock(stock.key, async (lock) => {

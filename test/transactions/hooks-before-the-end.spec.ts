@@ -108,13 +108,13 @@ describe('hooks that leave a transaction open', () => {
 
     describe.each(Object.entries(ENDS))('%s', (_, act) => {
       it.each(['under a lock', 'under a fenced lock'] as const)(
-        'makes its start fail, and keeps neither the lock nor the next one waiting, %s [D89]',
+        'makes the start fail, and delays neither the lock nor the next transaction, %s [D89]',
         async (how) => {
           expect(await sellTwo(how, act)).toEqual([LockInTransactionError.name, 'done', 1]);
         },
       );
 
-      it('makes its start fail under a lock, also where the driver does not say that it has ended', async () => {
+      it('makes the start fail under a lock, even if the driver does not report the end', async () => {
         const { dataSource, call } = await start('under a lock', {
           afterTransactionStart: async (runner) => {
             Object.assign(await runner.connect(), { getTransactionStatus: undefined });
@@ -207,7 +207,7 @@ describe('hooks that leave a transaction open', () => {
     ];
 
     it.each(FAILS)(
-      'leaves nothing to the next one under a lock: %s %s [D88]',
+      'leaves nothing behind for the next one under a lock: %s %s [D88]',
       async (hook, _, act) => {
         expect(await soldAfter(shape, 'under a lock', hook, act)).toBe(0);
       },
@@ -216,14 +216,17 @@ describe('hooks that leave a transaction open', () => {
     // Also without a lock, the ROLLBACK is sure with a callback, and what is begun by hand ends with its query runner.
     const sure = shape === 'by hand' ? 'beforeTransactionStart' : 'beforeTransactionRollback';
     const asTypeOrm = FAILS.filter(([hook]) => hook !== sure);
-    it.each(asTypeOrm)('is as with TypeORM alone without a lock: %s %s', async (hook, _, act) => {
-      const alone = await soldAfter(shape, 'with TypeORM alone', hook, act);
-      await restock();
-      expect(await soldAfter(shape, 'without a lock', hook, act)).toBe(alone);
-    });
+    it.each(asTypeOrm)(
+      'behaves as with TypeORM alone without a lock: %s %s',
+      async (hook, _, act) => {
+        const alone = await soldAfter(shape, 'with TypeORM alone', hook, act);
+        await restock();
+        expect(await soldAfter(shape, 'without a lock', hook, act)).toBe(alone);
+      },
+    );
   });
 
-  it('a hook that begins the next one after a failed start keeps it', async () => {
+  it('a hook that begins the next transaction after a failed start keeps it', async () => {
     const { dataSource, call } = await start('under a lock', {
       afterTransactionStart: () => Promise.reject(new Planned()),
       afterTransactionRollback: (runner) => runner.startTransaction(),
@@ -243,7 +246,7 @@ describe('hooks that leave a transaction open', () => {
     const shop = useStock(mariaDb, 'mysql');
 
     it.each(['rollbackTransaction', 'commitTransaction'] as const)(
-      'makes its start fail under a lock, and the next one is begun: %s()',
+      'makes the start fail under a lock, and the next transaction begins: %s()',
       async (act) => {
         const { dataSource, call } = await start(
           'under a lock',
@@ -365,7 +368,7 @@ describe('hooks at the start that end the transaction', () => {
       });
 
       it.each(Object.entries(GIVES_BACK))(
-        'that gives the connection back leaves no transaction open on it: %s',
+        'that releases the connection leaves no transaction open on it: %s',
         async (__, subscriber) => {
           const dataSource = lockAwareDataSource(await openDataSource(type, database.settings, 1));
           const { locks } = await startLocks(redis.url, { fence: true });
@@ -475,7 +478,7 @@ describe('hooks that end the transaction', () => {
           },
         );
 
-        it('that has sent a ROLLBACK can write nothing behind it', async () => {
+        it('that has sent a ROLLBACK can write nothing after it', async () => {
           let inHook: unknown;
           const act = once(async (runner) => {
             await runner.query('ROLLBACK');
@@ -505,7 +508,7 @@ describe('hooks that end the transaction', () => {
         });
       });
 
-      it('code of the application that keeps the COMMIT from the database: nothing is told to be committed', async () => {
+      it('code of the application that keeps the COMMIT from the database: nothing is reported as committed', async () => {
         const { dataSource, locks } = await start({
           beforeTransactionCommit: ({ queryRunner }) => {
             const query = queryRunner.query.bind(queryRunner) as (...args: unknown[]) => unknown;
@@ -645,7 +648,7 @@ describe('hooks that end the transaction', () => {
         expect(await stock.quantity()).toBe(100);
       });
 
-      it('that swallows an error, after which the database does not say how it is: the call fails', async () => {
+      it('that swallows an error after which the database does not report the state: the call fails', async () => {
         const { dataSource, locks } = await start(async (runner) => {
           await swallowed(runner.query('SELECT * FROM no_such_table'));
           const connection = (await runner.connect()) as { query: (...args: unknown[]) => unknown };
@@ -661,7 +664,7 @@ describe('hooks that end the transaction', () => {
         expect(await stock.quantity()).toBe(100);
       });
 
-      it('that creates a table: the call fails, because nobody knows what that has committed', async () => {
+      it('that creates a table: the call fails, because it is unknown what that has committed', async () => {
         const { dataSource, locks } = await start((runner) =>
           runner.query('CREATE TABLE IF NOT EXISTS of_hook (id int)'),
         );
@@ -671,7 +674,7 @@ describe('hooks that end the transaction', () => {
         await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
       });
 
-      it('that swallows that its own COMMIT was refused, and rolls back: the call fails', async () => {
+      it('that swallows the refusal of its own COMMIT, and rolls back: the call fails', async () => {
         const { dataSource, locks } = await start(async (runner) => {
           await swallowed(runner.query('COMMIT nothing'));
           await runner.rollbackTransaction();
@@ -716,7 +719,7 @@ describe('hooks that end the transaction', () => {
       ['an UPDATE', 1, (runner) => runner.query('UPDATE stock SET quantity = 0 WHERE false')],
       ['a SELECT', 1, (runner) => runner.query('SELECT 1')],
     ] satisfies [string, number, Work][])(
-      'that sends %s costs no round trip more',
+      'that sends %s costs no further round trip',
       async (_, own, hook) => {
         const { dataSource, locks } = await start(hook, undefined, 1);
         const count = async ({ query }: { query: (sql: string) => Promise<unknown> }) => {
@@ -781,7 +784,7 @@ describe('hooks that release the query runner', () => {
         },
       );
 
-      it('is told of as with TypeORM alone without a lock', async () => {
+      it('is reported as with TypeORM alone without a lock', async () => {
         const [alone] = await sell('with TypeORM alone', open);
         const [told] = await sell('without a lock', open);
         expect(told).toBe(alone);

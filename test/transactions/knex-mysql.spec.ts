@@ -167,7 +167,7 @@ describeWithMariaDb('a transaction of Knex on MariaDB under a lock, opened by ha
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('sends nothing of its opener after its body has failed, but the ROLLBACK', async () => {
+  it('sends only the ROLLBACK of its opener after its body has failed', async () => {
     const { transact, locks } = await open();
     let refusal: unknown;
     const sold = locks.withLock(stock.key, () =>
@@ -184,7 +184,7 @@ describeWithMariaDb('a transaction of Knex on MariaDB under a lock, opened by ha
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('is not committed by the beginning of another one, behind the gate', async () => {
+  it('is not committed by the beginning of another one after the gate', async () => {
     const { transact, locks, loseTheLock } = await open();
     const sold = locks.withLock(stock.key, () =>
       transact(takeOne, async (tx) => {

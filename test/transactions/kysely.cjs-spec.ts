@@ -100,7 +100,7 @@ describe('at start, Kysely', () => {
     return warnings;
   };
 
-  it('warns once that nothing listens to its clients, with the words to write [D91]', async () => {
+  it('warns once that nothing listens to its clients, with the code to write [D91]', async () => {
     expect(await warningsOf({ fence: {} })).toEqual([
       expect.stringMatching(/connection 'default'.*lockAwareAdapter\(adapter, \{ pool \}\)/),
     ]);
@@ -113,7 +113,7 @@ describe('at start, Kysely', () => {
     ['no time-outs are on', {}, undefined],
     ['the fence has none', { fence: {}, transactionTimeouts: false }, undefined],
     ['the pool is given', { fence: {} }, { pool: openPool('postgres://nowhere') }],
-    ['it is said that there is none', { fence: {} }, { pool: false as const }],
+    ['the options say that there is none', { fence: {} }, { pool: false as const }],
   ])('does not warn if %s', async (_, lockOptions, options) => {
     expect(await warningsOf(lockOptions, options)).toEqual([]);
   });

@@ -121,7 +121,7 @@ describe('statements that nobody awaits', () => {
         expect(await isHeld(redis.url, stock.key)).toBe(false);
       });
 
-      it('is a part of the transaction, or refused, whenever it is sent', async () => {
+      it('is part of the transaction or refused, whenever it is sent', async () => {
         const { locks, transaction } = await orm.start(redis.url, postgres, { fence: {} });
         const outcomes: string[] = [];
         for (let ticks = 0; ticks < 40; ticks++) {
@@ -204,7 +204,7 @@ describe('statements that nobody awaits', () => {
       expect([await branch.told, await sales()]).toEqual(['failed', []]);
     });
 
-    it('is refused after it, and what a hook sends is not', async () => {
+    it('is refused after it, unless a hook sends it', async () => {
       const { branch, locks, sell } = await start(({ goOn }) => ({
         afterTransactionCommit: async ({ manager }) => {
           await note(manager);
@@ -237,7 +237,7 @@ describe('statements that nobody awaits', () => {
       expect([await branch.told, await sales()]).toEqual(['refused', [1]]);
     });
 
-    it('is sent without a lock as it was without the library', async () => {
+    it('is sent without a lock as without the library', async () => {
       const { branch, sell } = await start(() => ({}));
       const sale = sell(SLOW);
       await eventually(commits);
@@ -251,7 +251,7 @@ describe('statements that nobody awaits', () => {
     const mariadb = useMariaDb();
     const shop = useStock(mariadb, 'mysql');
 
-    it('is refused before the COMMIT: a deadlock there would undo the transaction, and nobody be told', async () => {
+    it('is refused before the COMMIT: a deadlock there would silently undo the transaction', async () => {
       const dataSource = lockAwareDataSource(await openDataSource('mysql', mariadb.settings, 1));
       const { locks } = await startLocks(redis.url, { fence: true });
       const branch = makeBranch();
@@ -320,7 +320,7 @@ describe('a driver that repeats the body', () => {
   };
 
   describe('a driver that repeats the body by itself', () => {
-    it('claims for each run, and keeps the lock around until the last', async () => {
+    it('claims for each run, and keeps the outer lock until the last', async () => {
       const { host, locks } = await start({ fence: {} });
       let runs = 0;
       await Promise.all(
@@ -349,7 +349,7 @@ describe('a driver that repeats the body', () => {
       expect([await held(), await stock.quantity()]).toEqual([false, 95]);
     });
 
-    it('waits inside for it under join', async () => {
+    it('waits for the lock inside under join', async () => {
       const { host, locks } = await start({ insideTransaction: 'join' });
       const options: LockOptions = { waitMs: 5_000 };
       await Promise.all(
@@ -362,7 +362,7 @@ describe('a driver that repeats the body', () => {
       expect([await held(), await stock.quantity()]).toEqual([false, 97]);
     });
 
-    it('finds no key taken for the work of the run before', async () => {
+    it('finds no key taken for the work of the previous run', async () => {
       const { host, locks } = await start({ insideTransaction: 'join' });
       const options = { waitMs: 0, onBusy: 'skip', holdAtLeastMs: 3_000 } as const;
       await host.withTransaction(() =>

@@ -29,14 +29,14 @@ import { inPgTransaction } from './pg-transaction.js';
 import { useStock } from './stock.js';
 
 describe('lockAwareTransactions', () => {
-  it('says so if a transaction was run without its body having been wrapped', async () => {
+  it('fails if a transaction ran without a wrapped body', async () => {
     const run = lockAwareTransactions({ dialect: 'postgres' });
     const sale = run(async () => 'committed');
     await expect(sale).rejects.toBeInstanceOf(LockConfigError);
     await expect(sale).rejects.toThrow(/wrap\(tx, body\)/);
   });
 
-  it('leaves the error of a transaction that could not be opened as it is', async () => {
+  it('does not change the error of a transaction that could not be opened', async () => {
     const run = lockAwareTransactions({ dialect: 'postgres' });
     const refused = new Error('too many connections');
     await expect(run(() => Promise.reject(refused))).rejects.toBe(refused);
@@ -81,7 +81,7 @@ describe('lockAwareTransactions', () => {
     expect(isOpened).toBe(false);
   });
 
-  it('sees what its body gives and what begins only when it is awaited', async () => {
+  it('guards the result of its body, even if it begins only when it is awaited', async () => {
     const locks = new TestLocks().service();
     const run = lockAwareTransactions<object>({ dialect: 'postgres' });
     const asking = lazy(() => locks.withLock('key', () => 'granted'));
@@ -89,7 +89,7 @@ describe('lockAwareTransactions', () => {
     await expect(refused).rejects.toBeInstanceOf(LockInTransactionError);
   });
 
-  it('refuses a body that is no function', async () => {
+  it('refuses a body that is not a function', async () => {
     const run = lockAwareTransactions({ dialect: 'postgres' });
     const failing = run((wrap) => wrap({}, undefined as never));
     await expect(failing).rejects.toBeInstanceOf(LockConfigError);
@@ -136,7 +136,7 @@ describe('a transaction is committed once', () => {
     ['join', 'a hook that fails'],
     ['join', 'a hook'],
   ] as const)(
-    'Code that requests a lock behind the COMMIT repeats nothing, nor does it free the key (%s, %s)',
+    'Code that requests a lock after the COMMIT repeats nothing, nor does it free the key (%s, %s)',
     async (insideTransaction, hook) => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
@@ -171,7 +171,7 @@ describe('a transaction is committed once', () => {
   );
 
   it.each(['restart', 'join'] as const)(
-    'Code that requests a lock behind the ROLLBACK repeats nothing, and the caller is told what has failed (%s)',
+    'Code that requests a lock after the ROLLBACK repeats nothing, and the caller gets the error (%s)',
     async (insideTransaction) => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
@@ -214,7 +214,7 @@ describe('a transaction is committed once', () => {
     return { working, mayWork };
   }
 
-  it('Code that has outlived no more than a second transaction has the first one run again', async () => {
+  it('Code that has outlived only a second transaction makes the first one run again', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
     const late = uniqueKey('late');
@@ -266,7 +266,7 @@ describe('a transaction is committed once', () => {
     },
   );
 
-  it('A key that is taken behind the end of a second transaction is kept until the first has ended', async () => {
+  it('A key that is taken after the end of a second transaction is kept until the first has ended', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 12));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
     const sell = (): Promise<void> =>
@@ -307,7 +307,7 @@ describe('an opener that tries again', () => {
       return { sql, run, locks, takeOne, runs: () => runs };
     };
 
-    it('is refused where nobody sees its COMMIT, which may be done', async () => {
+    it('is refused where its COMMIT is not seen, which may have been executed', async () => {
       const { sql, run, locks, takeOne, runs } = await start();
       const sale = locks.withLock(stock.key, () =>
         run(async (wrap) => {
@@ -343,7 +343,7 @@ describe('an opener that tries again', () => {
       expect([runs(), await stock.quantity()]).toEqual([2, 98]);
     });
 
-    it('has the first one not run again for a lock of the second, where nobody sees its COMMIT', async () => {
+    it('does not make the first one run again for a lock of the second, where its COMMIT is not seen', async () => {
       const { sql, run, locks, takeOne, runs } = await start();
       const options = { insideTransaction: 'restart' } as const;
       const sale = run(async (wrap) => {
@@ -359,7 +359,7 @@ describe('an opener that tries again', () => {
   });
 
   it.each(['under no lock', 'under a lock'])(
-    'What opens two transactions %s has the first one not run again for a lock of the second',
+    'Code that opens two transactions %s does not make the first one run again for a lock of the second',
     async (where) => {
       const pool = new Pool({ connectionString: database.url });
       afterTest(() => pool.end());
@@ -432,7 +432,7 @@ describe('an isolation level for one transaction', () => {
       expect(failures).toHaveLength(2);
     });
 
-    it('is known if it is named, and then join continues, or is refused', async () => {
+    it('is known if it is named, and then join is allowed or refused', async () => {
       const fresh = byHand(() => locks, [], { isolation: 'READ COMMITTED' });
       const old = byHand(() => locks, [ONCE], { isolation: 'REPEATABLE READ' });
       const { locks } = await startLocks(redis.url, { insideTransaction: 'join', fence: true });
@@ -482,7 +482,7 @@ describe('an isolation level for one transaction', () => {
     const database = usePostgres();
     const stock = useStock(database);
 
-    it('is requested, whatever was named when the transaction was opened', async () => {
+    it('is queried, whatever was named when the transaction was opened', async () => {
       const pool = new pg.Pool({ connectionString: database.url });
       afterTest(() => pool.end());
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
@@ -596,7 +596,7 @@ describe('a lock that is released early', () => {
 
   describe('a lock that its own work releases too early', () => {
     it.each(Object.keys(ways))(
-      'is kept until the transaction has ended, and nothing waits: %s',
+      'is kept until the transaction has ended, without a wait: %s',
       async (name) => {
         const { hook, run, left } = ways[name] as Way;
         const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));

@@ -84,7 +84,7 @@ describe('a lock around the transaction', () => {
     },
   );
 
-  it('lets nothing be committed after the lease was lost [R51]', async () => {
+  it('prevents the commit after the lease was lost [R51]', async () => {
     const { host, locks } = await start();
     const key = stock.key;
     const sale = locks.withLock(key, () =>
@@ -98,7 +98,7 @@ describe('a lock around the transaction', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('tops a lease up that is about to end', async () => {
+  it('renews a lease that is about to end', async () => {
     const { host, locks } = await start();
     const leaseMs = 4_000;
     await locks.withLock(stock.key, { leaseMs, renew: false }, async (lock) => {
@@ -111,7 +111,7 @@ describe('a lock around the transaction', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
+  it('turns a swallowed SQL error into an error, not into a false commit', async () => {
     const { host, locks } = await start();
     const sale = locks.withLock(stock.key, () =>
       host.withTransaction(async () => {
@@ -163,7 +163,7 @@ describe('a lock requested inside a transaction', () => {
 
   const providers = [Stock, Orders];
 
-  it('is refused on the first call, before any Redis command, with the ways out', async () => {
+  it('is refused on the first call, before any Redis command, with the remedies', async () => {
     const app = await start({ providers });
     const failure = await app
       .get(Orders)
@@ -224,7 +224,7 @@ describe('a lock requested inside a transaction', () => {
     expect(await isHeld(stock.key)).toBe(false);
   });
 
-  it('leaves no transaction to the work that still continues in a run that was given up', async () => {
+  it('allows no transaction for work that still continues in an abandoned run', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const ended = makeGate();
     const found: Promise<boolean>[] = [];
@@ -246,7 +246,7 @@ describe('a lock requested inside a transaction', () => {
     expect({ runs, quantity: await stock.quantity() }).toEqual({ runs: 2, quantity: 99 });
   });
 
-  it('takes keys in the one order everywhere: two that ask in opposite orders both get theirs [R54]', async () => {
+  it('takes keys in the same order everywhere: two that ask in opposite orders both get theirs [R54]', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const [a, b] = [uniqueKey('a'), uniqueKey('b')];
     const both = (first: string, second: string): Promise<void> =>
@@ -260,7 +260,7 @@ describe('a lock requested inside a transaction', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000);
   });
 
-  it('answers a busy key where it was requested, if somebody there wants to know', async () => {
+  it('answers a busy key where it was requested, if the call handles that', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     await using other = await locks.acquire(stock.key);
     void other;
@@ -272,7 +272,7 @@ describe('a lock requested inside a transaction', () => {
     expect(tried).toBeNull();
   });
 
-  it('waits inside under join, for half of what the transaction has left, and not on an old snapshot', async () => {
+  it("waits inside under join, for half of the transaction's remaining time, and not on an old snapshot", async () => {
     const { host, locks } = await start({ insideTransaction: 'join' });
     const key = stock.key;
     await Promise.all(
@@ -298,7 +298,7 @@ describe('a lock requested inside a transaction', () => {
     expect(performance.now() - startedAt).toBeLessThan(5_000); // the default is to wait twice as long
   });
 
-  it('waits inside under join for half of the time that Prisma gives a transaction, unless it is told [D76]', async () => {
+  it('waits inside under join for half of the time that Prisma gives a transaction, unless a time is given [D76]', async () => {
     /** The part of Prisma's client that tells how long its transactions may last. */
     const prismaLike = (dataSource: DataSource, transactionOptions: object): object => ({
       $transaction: (body: (tx: unknown) => Promise<unknown>) => dataSource.transaction(body),
@@ -347,7 +347,7 @@ describe('a lock requested inside a transaction', () => {
     expect(await waited({ timeout: 400 })).toBeLessThan(2_000);
   });
 
-  it('joins what the suspended transaction keeps, under NOT_SUPPORTED [D77]', async () => {
+  it('joins the locks of the suspended transaction under NOT_SUPPORTED [D77]', async () => {
     const { host, locks } = await start({ insideTransaction: 'join' });
     const order: string[] = [];
     await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
@@ -374,7 +374,7 @@ describe('a lock requested inside a transaction', () => {
     expect(await late).toBe('entered');
   });
 
-  it('stays until the outermost transaction has ended, whatever becomes of a savepoint', async () => {
+  it('stays until the outermost transaction has ended, whatever happens to a savepoint', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const key = stock.key;
     await host.withTransaction({ isolationLevel: 'READ COMMITTED' }, async () => {
@@ -409,7 +409,7 @@ describe('the fence', () => {
     });
   });
 
-  it('refuses a holder when a newer one was there, and the body does not run [R55]', async () => {
+  it('refuses a holder after a newer one, before the body runs [R55]', async () => {
     const { host, locks } = await start({ fence: {} });
     const key = stock.key;
     let ran = false;
@@ -454,7 +454,7 @@ describe('the fence', () => {
   });
 
   it.each(['READ COMMITTED', 'REPEATABLE READ'] as const)(
-    'waits for the transaction of an earlier holder at %s, and reads what it has written',
+    'waits for the transaction of an earlier holder at %s, and reads its writes',
     async (isolationLevel) => {
       const { host, locks, dataSource } = await start({ fence: {} });
       const key = stock.key;
@@ -473,7 +473,7 @@ describe('the fence', () => {
     },
   );
 
-  it('is claimed for what is opened on the data source itself, too, without another call', async () => {
+  it('is also claimed for transactions opened on the data source itself, without another call', async () => {
     const { host, locks, dataSource } = await start({ fence: true });
     await locks.withLock(stock.key, async ({ fencingToken }) => {
       await dataSource.transaction((manager) => stock.takeOne(manager));
@@ -487,7 +487,7 @@ describe('the fence', () => {
     expect(await stock.quantity()).toBe(98);
   });
 
-  it('is missed where the transaction host sends a write outside of a transaction, not a read', async () => {
+  it('is reported as missing when the transaction host sends a write outside of a transaction, not a read', async () => {
     const { host, locks } = await start({ fence: true });
     const warnings = spyOnWarnings();
     await locks.withLock(stock.key, () => host.tx.query('SELECT 1'));
@@ -509,7 +509,7 @@ describe('the fence', () => {
     });
   });
 
-  it('is that of the name by which the data source is known, if the adapter was given none', async () => {
+  it('uses the name of the data source if the adapter was given none', async () => {
     const dataSource = await openDataSource('postgres', postgres.settings);
     lockAwareDataSource(dataSource, { connectionName: 'stock' });
     const { host, locks } = await start({ dataSource, fence: { connections: ['stock'] } });
@@ -561,7 +561,7 @@ describe('time-outs in the database', () => {
     expect(after?.idle).toBe('0');
   });
 
-  it('are off without a fence, unless requested, and can be given', async () => {
+  it('are off without a fence, unless requested, and can be set', async () => {
     const off = await start();
     await off.locks.withLock(stock.key, () =>
       off.host.withTransaction(async () =>
@@ -584,7 +584,7 @@ describe('time-outs in the database', () => {
 });
 
 describe('a COMMIT that was not answered', () => {
-  it('keeps the key until its lease has run out, renewed and passed on to nobody [R52]', async () => {
+  it('keeps the key until its lease has run out, which is neither renewed nor passed on [R52]', async () => {
     await createSlowCommitTable(postgres);
     const { host, locks } = await start();
     const key = stock.key;
@@ -626,7 +626,7 @@ describe('the options of lockAwareAdapter', () => {
     [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
     [{ pool: true }, 'Invalid option pool: true must be a pool of node-postgres, or false'],
     [{ survivesDisconnect: 0 }, 'Invalid option survivesDisconnect: 0 must be true or false'],
-  ])('are refused, and the adapter is left as it is: %j', (options, message) => {
+  ])('are refused, and the adapter is unchanged: %j', (options, message) => {
     const optionsFactory = (): never => {
       throw new Error('not called');
     };

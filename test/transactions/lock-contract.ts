@@ -71,7 +71,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   };
 
   describe('a lock around a transaction', () => {
-    it('was taken before BEGIN, and is released after COMMIT was answered', async () => {
+    it('is taken before BEGIN, and released after COMMIT was answered', async () => {
       const { locks } = await start();
       const [taken, end] = [makeGate(), makeGate()];
       let sale: Promise<void> | undefined;
@@ -119,7 +119,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       });
     });
 
-    it('lets no body run after a newer holder', async () => {
+    it('runs no body after a newer holder', async () => {
       const { locks } = await start({ fence: {} });
       let ran = false;
       const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
@@ -132,7 +132,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
     });
 
     it.each(['repeatable read', 'serializable'] as const)(
-      'begins anew at %s if another claim came in between [D85]',
+      'restarts at %s if another claim came in between [D85]',
       async (isolation: Isolation) => {
         const { locks } = await start({ fence: {} });
         const rival = await openRival();
@@ -153,7 +153,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       },
     );
 
-    it('lets nothing be committed after it was lost', async () => {
+    it('prevents the commit after it was lost', async () => {
       const { locks } = await start({ fence: {} });
       const sale = locks.withLock(stock.key, (lock) =>
         transaction(async (tx) => {
@@ -166,7 +166,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('lets no transaction begin after it was lost [R51]', async () => {
+    it('prevents a transaction from beginning after it was lost [R51]', async () => {
       const { locks } = await start({ fence: {} });
       let ran = false;
       const sale = locks.withLock(stock.key, async (lock) => {
@@ -181,7 +181,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([ran, await stock.quantity()]).toEqual([false, 100]);
     });
 
-    it('turns a swallowed SQL error into an error, not into a commit that was none', async () => {
+    it('turns a swallowed SQL error into an error, not into a false commit', async () => {
       const { locks } = await start({ fence: {} });
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -226,7 +226,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect(leftMs).toBeLessThanOrEqual(3_000);
     });
 
-    it('takes no second transaction after a COMMIT that was not answered', async () => {
+    it('allows no second transaction after an unanswered COMMIT', async () => {
       const { locks } = await start();
       let ran = 0;
       const sell = (): Promise<void> =>
@@ -252,7 +252,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([ran, await stock.quantity()]).toEqual([2, 99]);
     });
 
-    it('ends with its lease if the connection dies in silence at the COMMIT [G45]', async () => {
+    it('ends with its lease if the connection silently dies at the COMMIT [G45]', async () => {
       const proxy = await PostgresProxy.start(postgres.url);
       const proxied = await open(proxy.url);
       afterTest(() => void proxied.close()); // some drivers wait for the dead connection
@@ -272,7 +272,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
     });
 
-    it('ends with its lease if the connection dies in silence before the COMMIT [G45]', async () => {
+    it('ends with its lease if the connection silently dies before the COMMIT [G45]', async () => {
       const proxy = await PostgresProxy.start(postgres.url);
       const proxied = await open(proxy.url);
       afterTest(() => void proxied.close()); // some drivers wait for the dead connection
@@ -293,7 +293,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       await locks.withLock(stock.key, () => proxied.transaction((tx) => tx.query('SELECT 1', [])));
     });
 
-    it('is no success if its body has committed with a statement of its own', async () => {
+    it('makes the call fail if its body has committed with its own statement', async () => {
       const { locks } = await start();
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -327,7 +327,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
        BEGIN ATOMIC SELECT CASE WHEN true THEN 1 END; SELECT 2; END`,
       `CREATE OR REPLACE PROCEDURE sell() BEGIN ATOMIC DELETE FROM strict; END`,
       `/* /* */ ; COMMIT */ SELECT E'it\\'s; COMMIT' AS "; COMMIT"`,
-    ])('takes a statement that does not end it: %s', async (statement) => {
+    ])('allows a statement that does not end it: %s', async (statement) => {
       const { locks } = await start();
       await locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -338,7 +338,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('is no success if the body has rolled back with a statement of its own', async () => {
+    it('makes the call fail if the body has rolled back with its own statement', async () => {
       const { locks } = await start();
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -386,7 +386,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 94]);
     });
 
-    it('begins again once for all branches of it, and loses nothing', async () => {
+    it('restarts it once for all of its branches, and loses nothing', async () => {
       const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
       const sell = (key: string, tx: Runs): Promise<unknown> =>
         locks.withLock(key, () =>
@@ -402,7 +402,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([false, 92]);
     });
 
-    it('lets no statement of the run that was given up through [D93]', async () => {
+    it('lets no statement of the abandoned run pass [D93]', async () => {
       const { locks } = await start({ fence: {}, insideTransaction: 'restart' });
       const again = makeGate();
       const late: Promise<string>[] = [];
@@ -430,7 +430,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   });
 
   describe('a lock waited for inside a transaction', () => {
-    it('is had where each statement reads afresh, which the database is asked', async () => {
+    it('is granted if each statement reads new data, as the database reports', async () => {
       const { locks } = await start({ fence: {}, insideTransaction: 'join' });
       await Promise.all(
         Array.from({ length: 3 }, () =>
@@ -449,7 +449,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   });
 
   describe('a transaction that is ended by the time-outs of its lock', () => {
-    it('says so, if it was idle, and the process lives on [D91]', async () => {
+    it('fails with that reason if it was idle, and the process survives [D91]', async () => {
       const { locks } = await start({ fence: {}, transactionTimeouts: { idleMs: 150 } });
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -467,7 +467,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       }
     });
 
-    it('says so, if a statement took too long', async () => {
+    it('fails with that reason if a statement took too long', async () => {
       const { locks } = await start({ fence: {}, transactionTimeouts: { statementMs: 150 } });
       const sale = locks.withLock(stock.key, () =>
         transaction(async (tx) => {
@@ -591,7 +591,7 @@ function laterTransactions(
     );
   });
 
-  it('is claimed before the body runs, with the time-outs, and rolls back as ever', async () => {
+  it('is claimed before the body runs, with the time-outs, and rolls back as usual', async () => {
     const { orm, locks } = await start();
     const before = await stock.quantity();
     const sale = locks.withLock(stock.key, ({ fencingToken }) =>
@@ -627,7 +627,7 @@ function laterTransactions(
     },
   );
 
-  it('has no body after a newer holder', async () => {
+  it('runs no body after a newer holder', async () => {
     const { orm, locks } = await start();
     let ran = false;
     const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
@@ -640,7 +640,7 @@ function laterTransactions(
   });
 
   if (survivesDisconnect) {
-    it('fails before its body if the connection breaks at the claim, and keeps no lock', async () => {
+    it('fails before its body if the connection breaks at the claim, and releases its lock', async () => {
       const { proxy, orm, locks, sell } = await start();
       const before = await stock.quantity();
       let ran = false;

@@ -55,7 +55,7 @@ describeWithMariaDb('A transaction on MariaDB', () => {
   const mariaDb = useMariaDb();
   const stock = useStock(mariaDb, 'mysql');
 
-  it('takes three statements more under a lock, however many keys it has', async () => {
+  it('takes three more statements under a lock, however many keys it has', async () => {
     const { locks, host, dataSource } = await startClsApp({
       redisUrl: redis.url,
       type: 'mysql',
@@ -86,7 +86,7 @@ describeWithMariaDb('A claim on MariaDB', () => {
   const mariaDb = useMariaDb();
   const stock = useStock(mariaDb, 'mysql');
 
-  it('waits no longer than its call, and what comes after it as long as before', async () => {
+  it('waits no longer than its call, and later statements wait as long as before', async () => {
     const { locks, host } = await startClsApp({
       redisUrl: redis.url,
       type: 'mysql',
@@ -120,7 +120,7 @@ describeWithMariaDb('A claim on MariaDB', () => {
     expect(limits).toMatchObject([{ s: String(own) }, { s: String(own) }]);
   });
 
-  it('is understood as a prepared statement, too', async () => {
+  it('is also understood as a prepared statement', async () => {
     const connection = await createConnection(mariaDb.url);
     const sql = 'SET STATEMENT innodb_lock_wait_timeout = LEAST(@@innodb_lock_wait_timeout, 1) FOR';
     const [rows] = await connection.execute(

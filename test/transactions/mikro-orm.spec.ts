@@ -75,7 +75,7 @@ describe('the unit of work of MikroORM', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  it('is written before the gate: a lock that is lost while it is written forbids the commit', async () => {
+  it('is flushed before the gate: a lock that is lost during the flush forbids the commit', async () => {
     const orm = await open(postgres.url);
     afterTest(() => orm.close(true));
     const inTransaction = await transactionsOf(orm);
@@ -98,7 +98,7 @@ describe('the unit of work of MikroORM', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('is not written if the lock was lost', async () => {
+  it('is not flushed if the lock was lost', async () => {
     const orm = await open(postgres.url);
     afterTest(() => orm.close(true));
     const inTransaction = await transactionsOf(orm);
@@ -114,7 +114,7 @@ describe('the unit of work of MikroORM', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('begins empty in every run, so that nothing is sold from what an earlier run has read', async () => {
+  it('begins empty in every run, so that no sale is based on reads of an earlier run', async () => {
     const orm = await open(postgres.url);
     afterTest(() => orm.close(true));
     const inTransaction = await transactionsOf(orm);
@@ -151,7 +151,7 @@ describe('em.commit() of MikroORM in the body under a lock', () => {
     ['swallows all errors', (em) => tried(em.commit()).then(() => tried(takeOne(em)))],
     ['rolls back', (em) => tried(em.commit()).then(() => em.rollback())],
     ['commits again', (em) => tried(em.commit()).then(() => tried(em.commit()))],
-  ])('writes nothing and leaves the connection to the pool if the body %s', async (_, end) => {
+  ])('writes nothing and returns the connection to the pool if the body %s', async (_, end) => {
     const orm = await MikroORM.init({
       entities: [entity],
       clientUrl: postgres.url,

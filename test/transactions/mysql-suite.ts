@@ -75,7 +75,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     },
   );
 
-  it('takes a statement that does not end the transaction', async () => {
+  it('allows a statement that does not end the transaction', async () => {
     const app = await start();
     await app.locks.withLock(stock.key, () =>
       app.host.withTransaction(async () => {
@@ -97,7 +97,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
   });
 
   it.each(ISOLATIONS)(
-    'restarts a transaction that has read already at %s, and loses no update',
+    'restarts a transaction that has already read at %s, and loses no update',
     async (isolationLevel) => {
       const app = await start({ insideTransaction: 'restart', fence: {} });
       let runs = 0;
@@ -126,7 +126,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect([runs, await stock.quantity()]).toEqual([2, 49]);
   });
 
-  it('restarts the outer transaction, whose snapshot is old, for a lock in a new one inside', async () => {
+  it('restarts the outer transaction, whose snapshot is old, for a lock in a new inner one', async () => {
     const app = await start({ insideTransaction: 'restart' });
     let runs = 0;
     await app.host.withTransaction(async () => {
@@ -141,7 +141,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect([runs, await stock.quantity()]).toEqual([2, 49]);
   });
 
-  it('knows the isolation level of the data source, which a session does not tell', async () => {
+  it('knows the isolation level of the data source, which a session does not report', async () => {
     const app = await start({
       insideTransaction: 'restart',
       poolSize: 1,
@@ -191,7 +191,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     });
   });
 
-  it('claims keys of which no row is there yet, by many at once', async () => {
+  it('claims keys without a row, by many at once', async () => {
     const app = await start({ fence: {}, poolSize: 12 });
     const products = Array.from({ length: 24 }, () => uniqueKey());
     await Promise.all(
@@ -205,7 +205,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(rows).toHaveLength(24);
   });
 
-  it('refuses a holder after a newer one, and the body does not run', async () => {
+  it('refuses a holder after a newer one, before the body runs', async () => {
     const { host, locks } = await start({ fence: {} });
     let ran = false;
     const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
@@ -229,7 +229,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('continues from there for several keys in one call', async () => {
+  it('continues from these numbers for several keys in one call', async () => {
     const { host, locks } = await start({ fence: {} });
     const ahead = Date.now() * 1_000 + 3_600_000_000;
     const keys = Array.from({ length: 10 }, (_, n) => uniqueKey(`behind-${n}`));
@@ -256,7 +256,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     await database.query(`DROP USER ${user}@'%'`);
   });
 
-  it('lets the claims of two holders follow each other, and the later one read what the earlier wrote', async () => {
+  it('makes the claims of two holders follow each other, and the later one reads the writes of the earlier', async () => {
     const app = await start({ fence: {} });
     const earlier = (await openDataSource('mysql', database.settings)).createQueryRunner();
     await stock.raiseFence(1);
@@ -271,7 +271,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(98);
   });
 
-  it('does not commit without its claim, although somebody swallowed why there is none', async () => {
+  it('does not commit without its claim, although the error of the claim was swallowed', async () => {
     const app = await start({ fence: {}, insideTransaction: 'join', poolSize: 1 });
     await app.dataSource.query('SET SESSION innodb_lock_wait_timeout = 1');
     const earlier = (await openDataSource('mysql', database.settings)).createQueryRunner();
@@ -332,7 +332,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('does not take a transaction for whole that a statement has committed in between [D79]', async () => {
+  it('does not mistake a transaction for whole that a statement has committed in between [D79]', async () => {
     const app = await start();
     const sale = app.locks.withLock(stock.key, () =>
       app.host.withTransaction(async () => {

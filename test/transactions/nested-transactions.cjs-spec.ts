@@ -129,7 +129,7 @@ describe.each(
     expect(await state()).toEqual([false, 100, 0]);
   });
 
-  it('forbids it even if it has only begun to open', async () => {
+  it('forbids the commit even if it has only begun to open', async () => {
     const shop = await open(fence);
     const sale = shop.withLock(() =>
       shop.transaction(async (opened) => {
@@ -208,7 +208,7 @@ describe('a nested transaction that ends while its transaction is rolled back', 
 });
 
 describe('a nested transaction of a subscriber, before the COMMIT', () => {
-  it('is a part of what is committed', async () => {
+  it('is committed with the transaction', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     let calls = 0;
@@ -228,7 +228,7 @@ describe('a nested transaction of a subscriber, before the COMMIT', () => {
 });
 
 describe('a query runner driven manually', () => {
-  it('is told that its nested transaction is open, and rolls back wholly', async () => {
+  it('fails while its nested transaction is open, and rolls back completely', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
     const runner = dataSource.createQueryRunner();
@@ -271,7 +271,7 @@ describe('a query runner driven manually', () => {
 });
 
 describe('a restart', () => {
-  it('leaves nothing of the run before it, in which a nested transaction is still open', async () => {
+  it('leaves nothing of the previous run, in which a nested transaction is still open', async () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', fence: true });
     let late: ReturnType<typeof audit> | undefined;
@@ -296,7 +296,7 @@ describe('a restart', () => {
 
 describe('a nested transaction that outlives a transaction without locks', () => {
   it.each(['succeeds', 'fails'])(
-    'leaves the connection alone, which has another user, if that transaction %s',
+    'does not touch the connection, which has another user, if that transaction %s',
     async (end) => {
       const shop = await (SHOPS['a data source'] as (fence: boolean) => Promise<Shop>)(true);
       let late: ReturnType<typeof audit> | undefined;

@@ -88,7 +88,7 @@ describe('the start of a nested transaction', () => {
       }
     }
 
-    it('does not end the transaction around it, after the savepoint was sent', async () => {
+    it('does not end the outer transaction, after the savepoint was sent', async () => {
       await run('afterTransactionStart', async () => {});
       expect(await stock.quantity()).toBe(98);
     });
@@ -258,7 +258,7 @@ describe('the rollback of a nested transaction', () => {
       const startFaulty = () =>
         start(fault === 'hook' ? { beforeTransactionRollback: throwsOnce() } : {});
 
-      it('does not keep the transaction around it open', async () => {
+      it('does not keep the outer transaction open', async () => {
         const { dataSource, run } = await startFaulty();
         const sale = run(where, async () => {
           const runner = dataSource.createQueryRunner();
@@ -300,7 +300,7 @@ describe('the rollback of a nested transaction', () => {
         return { runner, sell };
       };
 
-      it('is rolled back with the transaction around it, before the runner is released', async () => {
+      it('is rolled back with the outer transaction, before the runner is released', async () => {
         const { runner, sell } = await startOn();
         await sell('rollbackTransaction');
         expect([await isHeld(redis.url, stock.key), await openTransactions()]).toEqual([false, 0]);
@@ -319,7 +319,7 @@ describe('the rollback of a nested transaction', () => {
   );
 
   describe('without a lock, a nested transaction whose rollback has failed', () => {
-    it('may be rolled back once more, and the transaction around it continues', async () => {
+    it('may be rolled back once more, and the outer transaction continues', async () => {
       const { dataSource } = await start({ beforeTransactionRollback: throwsOnce() });
       const runner = dataSource.createQueryRunner();
       await runner.startTransaction();
@@ -332,7 +332,7 @@ describe('the rollback of a nested transaction', () => {
       expect(await stock.quantity()).toBe(98);
     });
 
-    it('may take the commit: a transaction under a lock does not begin on that runner', async () => {
+    it('may receive the commit: a transaction under a lock does not begin on that runner', async () => {
       const { dataSource, run } = await start({ beforeTransactionRollback: throwsOnce() });
       const runner = dataSource.createQueryRunner();
       await runner.startTransaction();
@@ -382,7 +382,7 @@ describe('the rollback of a nested transaction', () => {
 
   describe('a hook that commits a nested transaction before its rollback', () => {
     /** TypeORM rolls back the transaction then: nothing else is open any more. */
-    it('leaves nothing for which the next transaction of the runner has to wait', async () => {
+    it('leaves nothing for which the next transaction of the runner must wait', async () => {
       let calls = 0;
       const { dataSource, run } = await start({
         beforeTransactionRollback: async ({ queryRunner }) => {
@@ -477,7 +477,7 @@ describe('a nested transaction without a savepoint', () => {
       expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([100, false]);
     });
 
-    it.each(cases)('takes no other statement: $name, $end', async ({ nested, run }) => {
+    it.each(cases)('accepts no other statement: $name, $end', async ({ nested, run }) => {
       const { dataSource, locks } = await start();
       let refusal: unknown;
       const sale = locks.withLock(stock.key, () =>
@@ -643,27 +643,30 @@ describe('a nested transaction that is left open', () => {
   describe.each(Object.entries(SHOPS))(
     'a connection that is still in a transaction: %s',
     (_, open) => {
-      it.each([true, false])('is no place for one under a lock (fence: %s)', async (fence) => {
-        const shop = await open();
-        const { locks } = await startLocks(redis.url, fence ? { fence: true } : {});
-        await shop.leaveOpen();
-        expect(await openTransactions()).toBe(1);
-        let runs = 0;
-        const sell = (): Promise<unknown> =>
-          locks.withLock(stock.key, () =>
-            shop.transaction(async (tx) => {
-              runs++;
-              await stock.takeOne(tx);
-            }),
-          );
-        await isRefused(sell());
-        expect([runs, await isHeld(redis.url, stock.key)]).toEqual([0, false]);
-        expect(await stock.quantity()).toBe(100);
-        await sell(); // on another connection
-        expect(await stock.quantity()).toBe(99);
-      });
+      it.each([true, false])(
+        'is not used for a transaction under a lock (fence: %s)',
+        async (fence) => {
+          const shop = await open();
+          const { locks } = await startLocks(redis.url, fence ? { fence: true } : {});
+          await shop.leaveOpen();
+          expect(await openTransactions()).toBe(1);
+          let runs = 0;
+          const sell = (): Promise<unknown> =>
+            locks.withLock(stock.key, () =>
+              shop.transaction(async (tx) => {
+                runs++;
+                await stock.takeOne(tx);
+              }),
+            );
+          await isRefused(sell());
+          expect([runs, await isHeld(redis.url, stock.key)]).toEqual([0, false]);
+          expect(await stock.quantity()).toBe(100);
+          await sell(); // on another connection
+          expect(await stock.quantity()).toBe(99);
+        },
+      );
 
-      it('is used without a lock as it was without the library', async () => {
+      it('is used without a lock as without the library', async () => {
         const shop = await open();
         await startLocks(redis.url, { fence: true });
         await shop.leaveOpen();
@@ -700,7 +703,7 @@ describe('a nested transaction that is left open', () => {
         sold.map(([selling, sell]) => [leaving, selling, leave, sell] as const),
       ),
     )(
-      'takes no savepoint for a commit under a lock: left %s, and used %s',
+      'does not mistake a savepoint for a commit under a lock: left %s, and used %s',
       async (_, __, leave, sell) => {
         const dataSource = await openLockAware();
         const { locks } = await startLocks(redis.url, { fence: true });
@@ -718,8 +721,8 @@ describe('a nested transaction that is left open', () => {
     );
   });
 
-  describe('a query runner that was left so, and released', () => {
-    it('leaves the connection alone, which has another user', async () => {
+  describe('such a query runner that was released', () => {
+    it('does not touch the connection, which has another user', async () => {
       const dataSource = await openLockAware();
       const { locks } = await startLocks(redis.url, { fence: true });
       const runner = dataSource.createQueryRunner();
@@ -736,7 +739,7 @@ describe('a nested transaction that is left open', () => {
   });
 
   describe('a BEGIN in the body', () => {
-    it('does no harm: the server warns of it, and continues', async () => {
+    it('does no harm: the server warns and continues', async () => {
       const shop = await onNodePostgres(sleep, 'SELECT 1')();
       const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
       await shop.leaveOpen(); // no transaction, but a statement whose answer is still to come

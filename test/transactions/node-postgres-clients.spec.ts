@@ -132,11 +132,11 @@ describe('a client of the application', () => {
       ['before the body', 'in'],
       ['before the body', 'before'],
     ] as const)(
-      'is not the one that it has read with before, which another user has: begun %s, committed %s the body',
+      'is not the one with which it has read before, which has another user: begun %s, committed %s the body',
       readFirst,
     );
 
-    it('is not one that was given back: the BEGIN of its next user is sent', async () => {
+    it('is not one that was released: the BEGIN of its next user is sent', async () => {
       const { pool, run, locks } = await open();
       const other = lockFree(pool, 'ROLLBACK');
       await locks.withLock(stock.key, () =>
@@ -223,7 +223,7 @@ describe('a client of the application', () => {
     });
 
     it.each([['COMMIT'], ['COMMIT; SELECT 1'], ['SELECT 1; COMMIT; SELECT 2']])(
-      'is asked what became of the COMMIT in %s',
+      'is asked for the outcome of the COMMIT in %s',
       async (commit) => {
         const { pool, run, locks } = await open();
         const sale = locks.withLock(stock.key, () =>
@@ -282,7 +282,7 @@ describe('a client of the application', () => {
       expect(await isHeld(redis.url, stock.key)).toBe(false);
     });
 
-    it('belongs to its next user if it was rolled back and given back while the body continues', async () => {
+    it('belongs to its next user if it was rolled back and released while the body continues', async () => {
       const { pool, run, locks } = await open();
       const other = lockFree(pool);
       const over = makeGate();
@@ -376,7 +376,7 @@ describe('clients of a pool', () => {
         expect(await stock.quantity()).toBe(99);
       });
 
-      it('and a COMMIT in doubt is not taken for a rollback', async () => {
+      it('and a COMMIT in doubt is not mistaken for a rollback', async () => {
         const { proxy, pool, locks, sell } = await open();
         const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
         const once = (): Promise<unknown> =>
@@ -399,7 +399,7 @@ describe('clients of a pool', () => {
         expect(await stock.quantity()).toBe(100);
       });
 
-      it('and a COMMIT that the database refuses has not been done', async () => {
+      it('and a COMMIT that the database refuses was not executed', async () => {
         const { pool, locks, sell } = await open();
         await postgres.query(
           'CREATE TABLE IF NOT EXISTS twice (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)',
@@ -454,7 +454,7 @@ describe('clients of a pool', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('leave a commit in doubt, whichever was connected first', async () => {
+    it('leave a COMMIT in doubt, whichever was connected first', async () => {
       const { proxy, locks, sale, sell } = await beside((client, text) => {
         proxy.breakAt(text);
         return client.query(text);
@@ -484,7 +484,7 @@ describe('clients of a pool', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('are those of TypeORM as well, although a subscriber has connected another one', async () => {
+    it('include those of TypeORM, although a subscriber has connected another one', async () => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url);
       const { master } = dataSource.driver as unknown as { master: pg.Pool };
@@ -530,7 +530,7 @@ describe('clients of a pool', () => {
       expect(rows).toEqual([{ one: 1 }]);
     });
 
-    it('are closed if the body commits on them: what it sends next takes no effect on its own', async () => {
+    it('are closed if the body commits on them: its next statements have no effect on their own', async () => {
       const { pool, locks } = await open();
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
       const sale = locks.withLock(stock.key, () =>
@@ -554,7 +554,7 @@ describe('clients of a pool', () => {
     });
 
     it.each(['the client', 'what was handed out for it'])(
-      'take nothing of the body behind the ROLLBACK in the place of a COMMIT, over %s',
+      'accept nothing of the body after the ROLLBACK in the place of a COMMIT, over %s',
       async (over) => {
         const { pool } = await open();
         const { locks } = await startLocks(redis.url); // no time-out of a fence ends the connection
@@ -590,7 +590,7 @@ describe('clients of a pool', () => {
       },
     );
 
-    it('are left as they were if nothing was sent on them', async () => {
+    it('are unchanged if nothing was sent on them', async () => {
       const { pool, locks } = await open();
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
       let client: pg.PoolClient | undefined;
@@ -605,7 +605,7 @@ describe('clients of a pool', () => {
       expect(Object.hasOwn(client ?? {}, 'query')).toBe(false);
     });
 
-    it('take no unfenced transaction either, after a commit in doubt', async () => {
+    it('accept no unfenced transaction either after a commit in doubt', async () => {
       const { proxy, locks, sell } = await open();
       const sale = (): Promise<unknown> => unfenced(() => sell((tx) => takeOne(tx)));
       await locks.withLock(stock.key, async () => {
@@ -634,15 +634,15 @@ describe('a single client', () => {
       ['in a transaction', 'open', client('T')],
       ['in one that was aborted', 'failed', client('E')],
       ['in none', 'none', client('I')],
-      ['that was told nothing yet', undefined, client(null)],
+      ['that has received nothing yet', undefined, client(null)],
       ['that waits for an answer', undefined, client('T', { readyForQuery: false })],
       ['whose connection is gone', undefined, client('T', { _queryable: false })],
-      ['of a version that tells less', undefined, client('T', { _queryable: undefined })],
+      ['of a version that reports less', undefined, client('T', { _queryable: undefined })],
     ])('%s: %s', (_, status, known) => {
       expect(stateOfClient(() => known).transactionStatus).toBe(status);
     });
 
-    it('that is not there is known to be in none', () => {
+    it('that does not exist is known to be in no transaction', () => {
       expect(stateOfClient(() => undefined).transactionStatus).toBeUndefined();
     });
 
@@ -657,7 +657,7 @@ describe('a single client', () => {
     });
 
     it.each([{}, { connection: {} }, { readyForQuery: true }, { getTransactionStatus: () => 'T' }])(
-      'is not taken for something else: %j',
+      'is not recognised in: %j',
       (tx) => {
         expect(knownPgClient(tx)).toBeUndefined();
       },
@@ -704,7 +704,7 @@ describe('a guarded client', () => {
   }
 
   describe('a guarded client', () => {
-    it('rolls back after it has rolled back to a savepoint, which ends nothing', async () => {
+    it('rolls back after a rollback to a savepoint, which ends nothing', async () => {
       const { tx, sent, fail } = guarded();
       await tx.query('ROLLBACK TO SAVEPOINT a');
       await tx.query('ROLLBACK WORK TO a');
@@ -755,8 +755,11 @@ describe('a guarded client', () => {
       ['a value that is quoted', (tx) => tx.escapeLiteral('END')],
       ['the name of a function', (tx) => tx.func('end')],
       ['the name of a task', (tx) => tx.task('commit', async () => {})],
-      ['what an unknown method takes', (tx) => tx.unheardOf('End of the meeting; commit to it')],
-    ])('takes no SQL for %s', async (_, use) => {
+      [
+        'the argument of an unknown method',
+        (tx) => tx.unheardOf('End of the meeting; commit to it'),
+      ],
+    ])('does not mistake %s for SQL', async (_, use) => {
       const { tx, read } = guarded();
       await use(tx);
       expect(read).toEqual([]);
@@ -769,7 +772,10 @@ describe('a guarded client', () => {
       ['a stream', (tx) => tx.query({ cursor: { text: 'COMMIT' } } as never)],
       ['another method that sends', (tx) => tx.none('COMMIT')],
       ['a part of the transaction', (tx) => tx.task('part', (part) => part.none('COMMIT'))],
-      ['an unknown method that is given an end', (tx) => tx.unheardOf('SELECT 1; COMMIT WORK')],
+      [
+        'an unknown method that gets the end of a transaction',
+        (tx) => tx.unheardOf('SELECT 1; COMMIT WORK'),
+      ],
     ])('reads %s', async (_, send) => {
       const { tx, read } = guarded();
       await send(tx);

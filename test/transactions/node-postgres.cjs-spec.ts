@@ -72,7 +72,7 @@ describe('an adapter for a pool of node-postgres', () => {
     };
   });
 
-  it('lives on when a time-out ends a transaction, and says which one it was', async () => {
+  it('survives when a time-out ends a transaction, and names the time-out', async () => {
     const orm = await ADAPTER.open(postgres.url);
     afterTest(() => orm.close());
     const { locks } = await startLocks(redis.url, {

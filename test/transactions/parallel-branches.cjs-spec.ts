@@ -62,7 +62,7 @@ describe('branches of one call', () => {
         orm.start(redis.url, postgres, { insideTransaction: 'restart', ...options });
 
       it.each([{}, { fence: {} }])(
-        'write what is acknowledged, and nothing else: %j [R58, D63]',
+        'write exactly what is acknowledged: %j [R58, D63]',
         async (fenced) => {
           const started = await start(fenced);
           const outcomes = await Promise.allSettled(
@@ -106,7 +106,7 @@ describe('branches of one call', () => {
         expect(events).toEqual(['run', 'locked branch ended', 'run', 'locked branch ended']);
       });
 
-      it('send nothing any more once it was decided, locked or not [D63]', async () => {
+      it('send nothing more after the decision, locked or not [D63]', async () => {
         const { locks, transaction } = await start();
         let runs = 0;
         const errors: unknown[] = [];
@@ -130,7 +130,7 @@ describe('branches of one call', () => {
         expect(errors).toHaveLength(orm.name.startsWith('Knex') ? 1 : 2);
       });
 
-      it('find no way into the database when the next run has begun, or ended [R58]', async () => {
+      it('cannot reach the database when the next run has begun, or ended [R58]', async () => {
         const { locks, transaction } = await start();
         let runs = 0;
         const [second, over] = [makeGate(), makeGate()];
@@ -156,7 +156,7 @@ describe('branches of one call', () => {
         expect([runs, await sales()]).toEqual([2, 1]);
       });
 
-      it('get no lock any more once it was decided', async () => {
+      it('get no lock after the decision', async () => {
         const { locks, transaction } = await start();
         let runs = 0;
         const ran: string[] = [];
@@ -199,7 +199,7 @@ describe('branches of one call', () => {
         expect([await sales(), await isHeld(redis.url, stock.key)]).toEqual([0, false]);
       });
 
-      it('find no way into the database when it was rolled back [D65]', async () => {
+      it('cannot reach the database when it was rolled back [D65]', async () => {
         const { locks, transaction } = await start();
         const over = makeGate();
         const late: Promise<unknown>[] = [];
@@ -220,7 +220,7 @@ describe('branches of one call', () => {
         expect(await sales()).toBe(1);
       });
 
-      it('are not committed by half: a locked call that nobody awaits forbids the commit [R59, D64]', async () => {
+      it('are not committed in part: a locked call that nobody awaits forbids the commit [R59, D64]', async () => {
         const { locks, transaction } = await start();
         const [begun, done] = [makeGate(), makeGate()];
         const forgetful = locks.withLock(stock.key, () =>
@@ -244,8 +244,8 @@ describe('branches of one call', () => {
     },
   );
 
-  describe('a transaction that nobody guards: the control', () => {
-    it('what a branch sends after the rollback is committed by itself [D63]', async () => {
+  describe('an unguarded transaction: the control', () => {
+    it("a branch's statements after the rollback are committed on their own [D63]", async () => {
       const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
       afterTest(() => pool.end());
       const client = await pool.connect();
@@ -351,7 +351,7 @@ describe('savepoints of branches', () => {
       });
     };
 
-    it('takes back a claim, which is made again before COMMIT', async () => {
+    it('undoes a claim, which is repeated before COMMIT', async () => {
       const orm = await open();
       const { locks } = await startLocks(redis.url, { fence: true });
       const lock = await new AsyncResource('elsewhere').runInAsyncScope(() =>
@@ -367,7 +367,7 @@ describe('savepoints of branches', () => {
       await lock.release();
     });
 
-    it("lets no lock join, because 'join' claims outside of savepoints only", async () => {
+    it("allows no lock to join, because 'join' claims only outside of savepoints", async () => {
       const orm = await open();
       const { locks } = await startLocks(redis.url, { fence: true, insideTransaction: 'join' });
       const sale = besideSavepoint(orm, (tx) => locks.withLock(stock.key, () => stock.takeOne(tx)));

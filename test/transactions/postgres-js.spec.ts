@@ -80,7 +80,7 @@ describe('a body of postgres.js that ends its transaction', () => {
     expect(await stock.quantity()).toBe(100);
   });
 
-  it('writes nothing if it asks for a lock after prepare()', async () => {
+  it('writes nothing if it requests a lock after prepare()', async () => {
     const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
     const sale = inTransaction(openSql(), async (tx) => {
       await takeOne(tx);
@@ -106,7 +106,7 @@ describe('a body of postgres.js that ends its transaction', () => {
     await expect(missing).rejects.toMatchObject({ code: 'ENOENT' });
   });
 
-  it.each(['COMMIT', 'ROLLBACK'])('is no success behind our back: %s', async (ending) => {
+  it.each(['COMMIT', 'ROLLBACK'])('is not an unnoticed success: %s', async (ending) => {
     const run = lockAwareTransactions<TransactionSql>({
       dialect: 'postgres',
       query: (tx, text, params) => tx.unsafe(text, params as string[]),

@@ -73,14 +73,14 @@ describe('Prisma', () => {
   it.each([
     [{}, 5_000],
     [{ transactionOptions: { timeout: 1_234 } }, 1_234],
-  ])('has a time-out even where none was given: %j', async (options, timeoutMs) => {
+  ])('has a time-out even if none was given: %j', async (options, timeoutMs) => {
     const orm = await open(options);
     const { locks } = await startLocks(redis.url);
     const sale = orm.transaction(() => locks.withLock(stock.key, async () => {}));
     await expect(sale).rejects.toThrow(`burn the transaction's ${timeoutMs} ms`);
   });
 
-  it('is known in the form of an extended client, too', async () => {
+  it('is also recognised as an extended client', async () => {
     const orm = await clsOrm('Prisma', (url) => {
       const parts = prisma(url);
       const client = parts.connection as { $extends(extension: object): object };
@@ -93,7 +93,7 @@ describe('Prisma', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('gives the lock back at once if it has ended the transaction itself', async () => {
+  it('releases the lock at once if it has ended the transaction itself', async () => {
     const orm = await open({ transactionOptions: { timeout: 100 } });
     const { locks } = await startLocks(redis.url, { fence: {} });
     const sale = locks.withLock(stock.key, () =>

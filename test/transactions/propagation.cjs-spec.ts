@@ -137,7 +137,7 @@ describe('inside a transaction', () => {
   });
 
   it.each([Required, Mandatory, Supports, Nested])(
-    '%s is guarded by a lock around both, with one claim',
+    '%s is guarded by a lock outside both, with one claim',
     async (propagation) => {
       const app = await start({ fence: {} });
       await app.locks.withLock(stock.key, async ({ fencingToken }) => {
@@ -165,7 +165,7 @@ describe('inside a transaction', () => {
 });
 
 describe('REQUIRES_NEW', () => {
-  it('is refused a lock with a fence whether the lock is free or not', async () => {
+  it('is refused a lock with a fence, whether the lock is free or not', async () => {
     const app = await start({ insideTransaction: 'restart', fence: {} });
     const sell = (): Promise<void> =>
       app.host.withTransaction(() =>
@@ -266,7 +266,7 @@ describe('lockAwareDataSource on the adapter and on the data source', () => {
 });
 
 describe.each(['restart', 'join'] as const)('a call outside of the transaction, with %s', (how) => {
-  it('keeps no key taken for a run that is given up, although it has joined its lock', async () => {
+  it('keeps no key taken for an abandoned run, although it has joined its lock', async () => {
     const { host, locks } = await start({ insideTransaction: 'restart' });
     const second = uniqueKey('second');
     const keep = { holdAtLeastMs: 5_000 } as const;

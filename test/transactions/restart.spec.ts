@@ -60,7 +60,7 @@ describe('a restart for keys of two lock services', () => {
   };
 
   it.each(['lock:', 'billing:'])(
-    'takes them in one order: all succeed that ask in opposite orders, with prefixes lock: and %s [D68]',
+    'takes them in one order: calls in opposite orders all succeed, with prefixes lock: and %s [D68]',
     async (keyPrefix) => {
       const dataSource = await openAware();
       const processes = await Promise.all([
@@ -87,10 +87,10 @@ describe('a restart for keys of two lock services', () => {
   );
 });
 
-describe('a signal that aborts after its run was given up', () => {
+describe('a signal that aborts after its run was abandoned', () => {
   const ENDLESS = { waitMs: Infinity } as const;
 
-  it('cancels the wait if that was while the transaction was rolled back', async () => {
+  it('cancels the wait if it aborts while the transaction is rolled back', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -104,7 +104,7 @@ describe('a signal that aborts after its run was given up', () => {
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
 
-  it('cancels the wait if that was while the body still had something to do', async () => {
+  it('cancels the wait if it aborts while the body still works', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -125,7 +125,7 @@ describe('a signal that aborts after its run was given up', () => {
     expect(runs).toBe(2);
   });
 
-  it('ends nothing if it belongs to the call of that run alone, also in a branch that ends late', async () => {
+  it('ends nothing if it belongs only to the call of that run, even in a branch that ends late', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
     setTimeout(() => void busy.release(), 4_000); // later than 8 runs could begin
@@ -150,7 +150,7 @@ describe('a signal that aborts after its run was given up', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('cancels the wait if that was while another key was waited for', async () => {
+  it('cancels the wait if it aborts during the wait for another key', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     await using busy = await others.acquire(second);
@@ -177,7 +177,7 @@ describe('a signal that aborts after its run was given up', () => {
   });
 });
 
-describe('a signal that each run makes anew', () => {
+describe('a signal that each run creates', () => {
   /** A call with a signal that its own `finally` aborts, `late` milliseconds after the call has ended. */
   const asked = async <T>(late: number, ask: (signal: AbortSignal) => Promise<T>): Promise<T> => {
     const leaving = new AbortController();
@@ -224,7 +224,7 @@ describe('a signal that each run makes anew', () => {
     expect(runs).toBe(3);
   });
 
-  it('is not taken into account after a refusal either', async () => {
+  it('is ignored after a refusal, too', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
     let runs = 0;
@@ -243,7 +243,7 @@ describe('a signal that each run makes anew', () => {
     expect(runs).toBe(4);
   });
 
-  it('says nothing about the signal with which another key comes', async () => {
+  it('does not affect the signal that belongs to another key', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     const busy = await others.acquire(first);
@@ -265,7 +265,7 @@ describe('a signal that each run makes anew', () => {
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
 
-  it('says nothing about the signal of another call', async () => {
+  it('does not affect the signal of another call', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -285,7 +285,7 @@ describe('a signal that each run makes anew', () => {
 
   it.each<[string, (ask: Ask, gone: AbortController) => Promise<unknown>]>([
     [
-      'whose caller has gone',
+      'whose caller has left',
       (ask, gone) => {
         const first = ask(AbortSignal.any([gone.signal])); // another object in each run
         gone.abort();
@@ -293,7 +293,7 @@ describe('a signal that each run makes anew', () => {
       },
     ],
     ['that was refused', (ask) => asked(0, ask)],
-  ])('hides no later call from its own signal, behind one %s', async (_, askFirst) => {
+  ])('does not hide the signal of a later call, after one %s', async (_, askFirst) => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -309,7 +309,7 @@ describe('a signal that each run makes anew', () => {
     await expect(sale).rejects.toBeInstanceOf(LockAbortedError);
   });
 
-  it('that has aborted is what the call is told of, also if its key is busy', async () => {
+  it('that has aborted is the error of the call, even if its key is busy', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -322,7 +322,7 @@ describe('a signal that each run makes anew', () => {
   });
 });
 
-describe('a run that is given up', () => {
+describe('an abandoned run', () => {
   const KEEP = { holdAtLeastMs: 3_000 } as const;
 
   it.each<[string, LockOptions & { onBusy?: 'skip' }]>([
@@ -358,7 +358,7 @@ describe('a run that is given up', () => {
     expect(free).not.toBeNull();
   });
 
-  it('keeps none taken that a call has joined, also if the key is held around the transaction', async () => {
+  it('keeps none taken that a call has joined, even if the key is held outside the transaction', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const second = uniqueKey('second');
     await using busy = await others.acquire(second);
@@ -374,7 +374,7 @@ describe('a run that is given up', () => {
     expect(free).not.toBeNull();
   });
 
-  it('leaves taken what code joins that has outlived it', async () => {
+  it('keeps keys taken that surviving code has joined', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await locks.withLock(stock.key, async () => {
       let late = Promise.resolve();
@@ -386,7 +386,7 @@ describe('a run that is given up', () => {
     expect(await others.tryAcquire(stock.key)).toBeNull();
   });
 
-  it('keeps none taken that was taken inside of it', async () => {
+  it('keeps none taken that was acquired inside it', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const second = uniqueKey('second');
     let runs = 0;
@@ -401,7 +401,7 @@ describe('a run that is given up', () => {
   });
 });
 
-describe('a call that waits inside of a transaction that fails meanwhile', () => {
+describe('a call that waits inside a transaction that fails meanwhile', () => {
   it('does not wait for itself: it takes an ordinary lock then', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
@@ -419,7 +419,7 @@ describe('a call that waits inside of a transaction that fails meanwhile', () =>
   });
 });
 
-describe.each(['restart', 'join'] as const)('a lock that joins no other, with %s', (how) => {
+describe.each(['restart', 'join'] as const)('a lock that does not join, with %s', (how) => {
   const ALONE = { reentrant: false, waitMs: 500 } as const;
 
   it.each<[string, (locks: LockService, key: string) => Promise<unknown>]>([
@@ -439,17 +439,20 @@ describe.each(['restart', 'join'] as const)('a lock that joins no other, with %s
         return lock === null ? 'busy' : 'done';
       },
     ],
-  ])('does not wait for what its own transaction has taken for it: %s, twice', async (_, ask) => {
-    const { locks } = await startLocks(redis.url, { insideTransaction: how });
-    const dataSource = await openAware();
-    const asked = dataSource.transaction(async () => [
-      await ask(locks, stock.key),
-      await ask(locks, stock.key),
-    ]);
-    expect(await asked).toEqual(['done', 'done']);
-  });
+  ])(
+    'does not wait for keys that its own transaction has taken for it: %s, twice',
+    async (_, ask) => {
+      const { locks } = await startLocks(redis.url, { insideTransaction: how });
+      const dataSource = await openAware();
+      const asked = dataSource.transaction(async () => [
+        await ask(locks, stock.key),
+        await ask(locks, stock.key),
+      ]);
+      expect(await asked).toEqual(['done', 'done']);
+    },
+  );
 
-  it('does not join the call around it', async () => {
+  it('does not join the outer call', async () => {
     const { locks } = await startLocks(redis.url, { insideTransaction: how });
     const dataSource = await openAware();
     const nested = dataSource.transaction(() =>
@@ -460,7 +463,7 @@ describe.each(['restart', 'join'] as const)('a lock that joins no other, with %s
 });
 
 describe('a restart for several keys', () => {
-  it('holds each of them as the call that requested it wants it [R57, D69]', async () => {
+  it('holds each of them with the options of the call that requested it [R57, D69]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const [short, long] = [uniqueKey('short'), uniqueKey('long')];
@@ -489,7 +492,7 @@ describe('a restart for several keys', () => {
     expect(got).toBe(true);
   });
 
-  it('waits for each no longer than that, over all runs together', async () => {
+  it('waits for each no longer than its waitMs, over all runs together', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const busy = await others.acquire(stock.key);
     setTimeout(() => void busy.release(), 1_200);
@@ -516,7 +519,7 @@ describe('a restart for several keys', () => {
     await lock.release();
   });
 
-  it('waits for each from the moment at which it was requested', async () => {
+  it('counts the wait for each from when it was requested', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const [first, second] = [uniqueKey('a'), uniqueKey('b')];
     const [busy, busyNext] = [await others.acquire(first), await others.acquire(second)];
@@ -532,7 +535,7 @@ describe('a restart for several keys', () => {
     expect(runs).toBe(3);
   });
 
-  it('fails with what its body throws, also if that looks as if one of its keys were busy', async () => {
+  it('fails with the error of its body, even if that looks as if one of its keys were busy', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const thrown = new LockNotAcquiredError('of another service', stock.key, 0);
@@ -547,7 +550,7 @@ describe('a restart for several keys', () => {
     expect(tries).toEqual([true]);
   });
 
-  it('asks again for a key that somebody has tried in vain, if somebody else would wait for it', async () => {
+  it('asks again for a key after a failed single try, if another call would wait for it', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, RESTART);
     const busy = await locks.acquire(stock.key);
@@ -562,7 +565,7 @@ describe('a restart for several keys', () => {
     expect([tries, await stock.quantity()]).toEqual([[false, true], 99]);
   });
 
-  it('asks for it no more than once for each that would wait longer', async () => {
+  it('asks for it once for each call that would wait longer', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     await using busy = await others.acquire(stock.key);
     void busy;
@@ -576,7 +579,7 @@ describe('a restart for several keys', () => {
     expect([await sold, runs]).toEqual([undefined, 3]);
   });
 
-  it('holds those of a call that are free, also if one is not', async () => {
+  it('holds the free keys of a call, even if one is not free', async () => {
     const { dataSource, locks, others } = await startBesideOthers();
     const free = uniqueKey('free');
     await using busy = await others.acquire(stock.key);
@@ -592,7 +595,7 @@ describe('a restart for several keys', () => {
   });
 });
 
-describe('a new transaction before a lock inside the one around, with the fence on', () => {
+describe('a new transaction before a lock inside the outer one, with the fence on', () => {
   it.each(['free', 'held by somebody else'])(
     'is refused in the run that has the lock from its beginning, if the lock is %s [D70]',
     async (state) => {
@@ -615,7 +618,7 @@ describe('a new transaction before a lock inside the one around, with the fence 
 });
 
 describe('acquire() around a transaction, with the fence on', () => {
-  it('is refused before the transaction is opened, with the way out [D71]', async () => {
+  it('is refused before the transaction is opened, with the remedy [D71]', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, { fence: {} });
     const lock = await locks.acquire(stock.key);
@@ -670,7 +673,7 @@ describe('acquire() around a transaction, with the fence on', () => {
     },
   );
 
-  it('is none for a lock that lasts as long as the application, nor without a fence', async () => {
+  it('is allowed for a lock that lasts as long as the application, and without a fence', async () => {
     const dataSource = await openAware();
     const { locks } = await startLocks(redis.url, { fence: {} });
     const { locks: unfenced } = await startLocks(redis.url);

@@ -270,7 +270,7 @@ describe('a refused ROLLBACK', () => {
       ['ABORT nothing', 'the body'],
       ['ROLLBACK nothing', 'its opener'],
     ] as const)(
-      'leaves the connection alone without a lock: %s, from %s',
+      'does not touch the connection without a lock: %s, from %s',
       async (refused, from) => {
         expect(await rollBackTwice(refused, from)).toEqual(['42601', 'ROLLBACK']);
       },
@@ -379,7 +379,7 @@ describe('an unanswered question of the gate', () => {
     ],
   ];
 
-  describe('a gate whose question PostgreSQL does not answer, because a stream is not read', () => {
+  describe('a gate whose query PostgreSQL does not answer because a stream is not read', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
     const ROWS = 'SELECT generate_series(1, 100000)';
@@ -518,7 +518,7 @@ describe('an unanswered question of the gate', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('waits for a row at least as long as a table takes that is pruned, whatever waitMs says', async () => {
+    it('waits for a row at least as long as pruning may lock it, whatever waitMs says', async () => {
       const client = await open();
       const { locks } = await startLocks(redis.url, { fence: true });
       const waits: unknown[] = [];
@@ -567,7 +567,7 @@ describe('an unanswered question of the gate', () => {
     });
 
     it.each(['release savepoint', 'commit'])(
-      'fails with the lease if its connection is dead from %s on: Knex',
+      'fails with the lease if its connection is dead since %s: Knex',
       async (from) => {
         const { proxy, settings, locks } = await start();
         const knex = knexOf({ client: 'mysql2', connection: settings, pool: { min: 0, max: 1 } });

@@ -100,7 +100,7 @@ describe('a query runner driven manually', () => {
   }
 
   describe('a query runner that is released before its transaction has ended', () => {
-    it.each(['with', 'without'])('takes nothing from then on, %s a lock', async (how) => {
+    it.each(['with', 'without'])('accepts nothing from then on, %s a lock', async (how) => {
       const { locks, runner } = await start();
       const work = async (): Promise<unknown> => {
         await runner.startTransaction();
@@ -115,7 +115,7 @@ describe('a query runner driven manually', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('takes nothing either when its ROLLBACK has been answered', async () => {
+    it('accepts nothing after its ROLLBACK has been answered either', async () => {
       const late: Promise<unknown>[] = [];
       const { runner } = await start({
         afterQuery: ({ query, queryRunner }) => {
@@ -152,7 +152,7 @@ describe('a query runner driven manually', () => {
     const startFailing = () =>
       start({ afterTransactionStart: once(() => Promise.reject(new Error('not now'))) });
 
-    it('has no transaction open under a lock, and is guarded in the next', async () => {
+    it('has no open transaction under a lock, and is guarded in the next', async () => {
       const { locks, runner } = await startFailing();
       await locks.withLock(stock.key, async () => {
         await expect(runner.startTransaction()).rejects.toThrow('not now');
@@ -184,7 +184,7 @@ describe('a query runner driven manually', () => {
     ];
 
     it.each(hooks)(
-      'is warned of if its code continues under a fenced lock: %s',
+      'logs a warning if its code continues under a fenced lock: %s',
       async (_, hook) => {
         const warnings = spyOnWarnings();
         const { locks, runner } = await start(hook);
@@ -197,7 +197,7 @@ describe('a query runner driven manually', () => {
       },
     );
 
-    it('may continue in the transaction around it without a warning', async () => {
+    it('may continue in the outer transaction without a warning', async () => {
       const warnings = spyOnWarnings();
       const { locks, runner } = await start({
         beforeTransactionStart: once(fail, 2),
@@ -214,7 +214,7 @@ describe('a query runner driven manually', () => {
   });
 
   describe('a query runner that is used for a second transaction', () => {
-    it('is guarded in it although a branch was refused that began one too late', async () => {
+    it('is guarded in it although a branch that began one too late was refused', async () => {
       const { locks, runner, branchAfterCommit } = await startWithBranch();
       let branch: Promise<unknown> | undefined;
       await locks.withLock(stock.key, () => {
@@ -267,7 +267,7 @@ describe('a query runner driven manually', () => {
       },
     );
 
-    it('takes nothing during its end from a branch that a hook of the first has left behind', async () => {
+    it('accepts nothing during its end from a branch that a hook of the first has left behind', async () => {
       let late: Promise<unknown> | undefined;
       const { opened: goesOn, open: goOn } = makeGate();
       const first = once(() => {
@@ -293,7 +293,7 @@ describe('a query runner driven manually', () => {
     });
 
     it.each(['commitTransaction', 'rollbackTransaction'] as const)(
-      'takes nothing behind %s that is not awaited, after one with a callback',
+      'accepts nothing after %s that is not awaited, after one with a callback',
       async (end) => {
         const { locks, runner } = await start();
         const late = await locks.withLock(stock.key, async () => {
@@ -327,7 +327,7 @@ describe('a query runner driven manually', () => {
     expect(await stock.quantity()).toBe(2_100);
   });
 
-  it('a rollback that a branch asks for after the COMMIT opens the runner for nothing', async () => {
+  it('a rollback that a branch requests after the COMMIT does not open the runner again', async () => {
     const { locks, runner, branchAfterCommit } = await startWithBranch();
     let branch: Promise<readonly unknown[]> | undefined;
     await locks.withLock(stock.key, () => {
@@ -357,7 +357,7 @@ describe('a query runner driven manually', () => {
           await client.query('BEGIN');
         },
       ],
-    ])('takes no other statement, and is not committed: %s', async (_, rollBack) => {
+    ])('accepts no other statement, and is not committed: %s', async (_, rollBack) => {
       const { locks, runner } = await start();
       const outcome = await locks.withLock(stock.key, async () => {
         await runner.startTransaction();
@@ -400,7 +400,7 @@ describe('a query runner driven manually', () => {
       },
     ],
   ])(
-    'a second transaction in the body of one driven manually is refused in the end, and the first one continues: %s',
+    'a second transaction in the body of one driven manually is refused at its end, and the first one continues: %s',
     async (_, sellToo) => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { locks } = await startLocks(redis.url, { fence: true, transactionTimeouts: false });
@@ -724,7 +724,7 @@ describe('never committed', () => {
         'a nested one with a callback',
         (runner) => runner.manager.transaction((nested) => stock.takeOne(nested)),
       ],
-    ])('is told also if what came behind it was %s', async (_, last) => {
+    ])('is also reported if it was followed by %s', async (_, last) => {
       const { locks, onRunner } = await start();
       const sale = locks.withLock(stock.key, () =>
         onRunner((runner) => sellHalf(runner).then(() => last(runner))),
@@ -733,7 +733,7 @@ describe('never committed', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('is told by one call, and not once more by the call around it', async () => {
+    it('is reported by one call, not again by the outer call', async () => {
       const { locks, onRunner } = await start();
       await locks.withLock('around', async () => {
         const first = locks.withLock(stock.key, () => onRunner(sellHalf));
@@ -743,7 +743,7 @@ describe('never committed', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('is not told by a call whose inner call has failed because of something else', async () => {
+    it('is not reported by a call whose inner call has failed for another reason', async () => {
       const { locks, onRunner } = await start();
       await locks.withLock('around', async () => {
         const first = locks.withLock(stock.key, () =>
@@ -756,7 +756,7 @@ describe('never committed', () => {
       });
     });
 
-    it('is not told if its code has tried once more, and that was committed', async () => {
+    it('is not reported if its code has tried once more, and that was committed', async () => {
       const { locks, onRunner } = await start();
       await locks.withLock(stock.key, async () => {
         await onRunner(sellHalf);
@@ -765,7 +765,7 @@ describe('never committed', () => {
       expect(await stock.quantity()).toBe(99);
     });
 
-    it('is told of one transaction, although another one was told before', async () => {
+    it('is reported for one transaction, although another one was reported before', async () => {
       const { locks, onRunner } = await start();
       const sale = locks.withLock('around', async () => {
         await swallowed(locks.withLock(stock.key, () => onRunner(sellHalf)));
@@ -774,7 +774,7 @@ describe('never committed', () => {
       await expect(sale).rejects.toThrow(/^Nothing was written/);
     });
 
-    it('is not told by the next lock.run() if the first one has failed', async () => {
+    it('is not reported by the next lock.run() if the first one has failed', async () => {
       const { locks, onRunner } = await start();
       const lock = await locks.acquire(stock.key);
       const first = lock.run(() =>
@@ -828,13 +828,13 @@ describe('never committed', () => {
           await runner.rollbackTransaction();
         },
       ],
-    ])('is told of only if nobody knows it: %s', async (_, work) => {
+    ])('is reported only if nobody knows of it: %s', async (_, work) => {
       const { locks, onRunner } = await start();
       await locks.withLock(stock.key, () => onRunner(work));
       expect(await isHeld(redis.url, stock.key)).toBe(false);
     });
 
-    it('is rolled back without a word without a lock, as TypeORM leaves it', async () => {
+    it('is silently rolled back without a lock, as with TypeORM alone', async () => {
       const { onRunner } = await start();
       await onRunner(sellHalf);
       expect(await stock.quantity()).toBe(100);
@@ -879,7 +879,7 @@ describe('disposed of', () => {
       expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([98, false]);
     });
 
-    it('is told under a lock that a nested transaction is open, and rolled back', async () => {
+    it('fails under a lock while a nested transaction is open, and is rolled back', async () => {
       const { locks, sell } = await start();
       const sale = locks.withLock(stock.key, () => sell(true));
       await expect(sale).rejects.toThrow(

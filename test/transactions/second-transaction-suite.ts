@@ -108,7 +108,7 @@ export function describeSecondTransactions(
 
     // The level that this takes is not known on MySQL and MariaDB.
     if (dialect === 'postgres') {
-      it('is allowed where its own code does not hold the key that the first one keeps', async () => {
+      it('is allowed if its own code does not hold the key that the first one keeps', async () => {
         const { locks, transaction } = await start(2, { insideTransaction: 'join' });
         await transaction(async (tx) => {
           await locks.withLock(stock.key, () => stock.takeOne(tx));
@@ -119,7 +119,7 @@ export function describeSecondTransactions(
       });
     }
 
-    it('is none if it is the same transaction once more', async () => {
+    it('is not a second one if it is the same transaction again', async () => {
       const { locks, transaction } = await start(1);
       let again = 0;
       let ways: readonly string[] = [];

@@ -83,7 +83,7 @@ describe('savepoints', () => {
       it.each([
         ['is committed', false, 97],
         ['fails', true, 98],
-      ])('sends nothing into the next one, if it %s', async (_how, fails, quantity) => {
+      ])('sends nothing into the next one if it %s', async (_how, fails, quantity) => {
         // One connection: the next transaction has the same.
         const sequelize = new Sequelize(postgres.url, { logging: false, pool: { max: 1 } });
         afterTest(() => sequelize.close());

@@ -74,7 +74,7 @@ describe('time limits in the database', () => {
       ['outer', 30_000, 3_000],
       ['inner', 3_000, 30_000],
     ])(
-      'limit it by the one with the least time left, also if the %s one has more',
+      'limit it by the one with the least time left, even if the %s one has more',
       async (...row) => {
         const [, outerMs, innerMs] = row;
         const dataSource = lockAwareDataSource(
@@ -92,7 +92,7 @@ describe('time limits in the database', () => {
     );
   });
 
-  describe('limits that a role or session has by itself', () => {
+  describe('limits that a role or session already has', () => {
     it.each([
       ['with the fence', { fence: {} }],
       ['without it', { transactionTimeouts: true }],
@@ -104,7 +104,7 @@ describe('time limits in the database', () => {
       expect(await settingsUnder(strict.join(' '), options)).toEqual([600, 500, 3_000, 60_000]);
     });
 
-    it('are replaced if they are wider, or none', async () => {
+    it('are replaced if they are wider or absent', async () => {
       const wide = [
         ...['-c idle_in_transaction_session_timeout=1h', '-c statement_timeout=1d'],
         ...['-c lock_timeout=0', '-c transaction_timeout=2h'],
@@ -115,7 +115,7 @@ describe('time limits in the database', () => {
       expect(total).toBeLessThanOrEqual(600_000);
     });
 
-    it('stay where 0 was given for ours', async () => {
+    it('stay if 0 was given for ours', async () => {
       const transactionTimeouts = { idleMs: 0, statementMs: 0, lockMs: 0, totalMs: 0 };
       const session = '-c statement_timeout=70s -c transaction_timeout=80s';
       expect(await settingsUnder(session, { transactionTimeouts })).toEqual([0, 70_000, 0, 80_000]);
@@ -140,7 +140,7 @@ describe('time limits in the database', () => {
       expect((await seen()).slice(0, 3)).toEqual([8_000, 10_000, 700]);
     });
 
-    it('are back after the transaction', async () => {
+    it('are restored after the transaction', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -153,7 +153,7 @@ describe('time limits in the database', () => {
   });
 
   describe('savepoints', () => {
-    it('that are rolled back leave the limits as they are', async () => {
+    it('that are rolled back do not change the limits', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -213,7 +213,7 @@ describe('time limits in the database', () => {
   describe('a transaction under a lock for which nothing is armed, and whose body sends nothing', () => {
     it.each<[string, TransactionTimeouts, boolean]>([
       ['every limit is 0', { idleMs: 0, statementMs: 0, lockMs: 0, totalMs: 0 }, true],
-      ['those that its driver survives are 0', { statementMs: 0, lockMs: 0 }, false],
+      ['the limits that its driver survives are 0', { statementMs: 0, lockMs: 0 }, false],
     ])('commits: %s', async (_, transactionTimeouts, survivesDisconnect) => {
       const pool = new pg.Pool({ connectionString: postgres.url });
       afterTest(() => pool.end());
@@ -284,7 +284,7 @@ describe('errors of armed time limits', () => {
       expect(error.stack).toContain(message);
     });
 
-    it('is told once, and stays what it is', async () => {
+    it('is reported once, and is otherwise unchanged', async () => {
       const { timeouts } = await armed({ idleMs: 150 });
       const error = withCode('25P03');
       const once = explained(timeouts, error);
@@ -293,17 +293,17 @@ describe('errors of armed time limits', () => {
     });
 
     it.each([
-      ['that a limit of somebody else has brought about', withCode('57014'), { idleMs: 150 }],
+      ['caused by a limit that is not ours', withCode('57014'), { idleMs: 150 }],
       ['of another kind', withCode('23505'), { idleMs: 1, statementMs: 150 }],
       ['of a lock', new LockLostError('is not queryable', 'key', 'expired'), { idleMs: 1 }],
       ['of the application', new Error('no stock'), { idleMs: 1 }],
-    ])('%s is left alone', async (_, error, bounds) => {
+    ])('%s is not changed', async (_, error, bounds) => {
       const { timeouts } = await armed(bounds);
       await sleep(5);
       expect(explained(timeouts, error)).not.toMatch(HINT);
     });
 
-    it('is left alone where none can be armed', async () => {
+    it('is not changed where no time-out can be armed', async () => {
       const { timeouts } = await armed({ idleMs: 1 }, { dialect: 'mysql' });
       await sleep(5);
       const error = new Error('Connection terminated unexpectedly');
@@ -311,11 +311,11 @@ describe('errors of armed time limits', () => {
     });
   });
 
-  describe('a connection that is gone', () => {
+  describe('a lost connection', () => {
     const lost = (): Error =>
       new Error('Failed query: rollback', { cause: new Error('Client is not queryable') });
 
-    it('may be gone because it was idle for long enough', async () => {
+    it('may be lost because it was idle for long enough', async () => {
       const { timeouts } = await armed({ idleMs: 20 });
       expect(explained(timeouts, lost())).not.toMatch(HINT);
       await sleep(30);
@@ -323,7 +323,7 @@ describe('errors of armed time limits', () => {
     });
   });
 
-  it('what ends connections is not armed for a driver that does not survive it', async () => {
+  it('time-outs that end connections are not armed for a driver that does not survive them', async () => {
     const { sent } = await armed(
       { idleMs: 1, totalMs: 2, statementMs: 3, lockMs: 4 },
       { survives: false },
@@ -354,7 +354,7 @@ describe('limits of the session', () => {
       ['one that runs and is wider', '180004 1s 1s 1s 2h', ['0', '600000']],
       ['a server without a limit of the whole transaction', '150018 0 1s 0', ['8000', '10000']],
       ['a server that is older than this limit, but has one', '160000 0 1s 1s 0', ['8000']],
-    ])('%s: ours are set where they are stricter', (_, shown, values) => {
+    ])('%s: ours are set if they are stricter', (_, shown, values) => {
       expect(settings(shown)?.map((setting) => setting.split('=')[1])).toEqual(values);
     });
 
@@ -365,7 +365,7 @@ describe('limits of the session', () => {
       },
     );
 
-    it('are not expected any more where each session has others', () => {
+    it('are no longer expected if each session has others', () => {
       const limits = new SessionLimits();
       for (let n = 1; n < 100; n++) limits.learn(`180004 ${n}ms 0 0 0`);
       expect(limits.expected).toBeUndefined();
@@ -410,7 +410,7 @@ describe('limits of the session', () => {
       expect(sent).toEqual(['general', 'short', 'short']);
     });
 
-    it('finds out about other limits with the short one, and remembers them', async () => {
+    it('detects other limits with the short one, and remembers them', async () => {
       const { sent, state, claim } = open('180004 0 0 0 0');
       await claim();
       state.shown = '180004 1min 0 0 0';
@@ -426,14 +426,14 @@ describe('limits of the session', () => {
       expect(sent).toEqual(['general', 'short', 'general', 'newest']);
     });
 
-    it('takes what it has armed itself for no limit of the session', async () => {
+    it('does not mistake its own armed limits for those of the session', async () => {
       const { sent, claim, claimTwice } = open('180004 0 0 0 0');
       await claimTwice('180004 1min 0 0 0');
       await claim();
       expect(sent).toEqual(['general', 'general', 'short']);
     });
 
-    it('stays with the long one on a server of another kind', async () => {
+    it('keeps using the long one on a server of another kind', async () => {
       const { sent, claim } = open('something else');
       await claim();
       await claim();
@@ -457,11 +457,11 @@ describe('limits of the session', () => {
       return sent;
     };
 
-    it('nothing is sent if the driver knows that the transaction is well', async () => {
+    it('nothing is sent if the driver knows that the transaction is usable', async () => {
       expect(await asks('open')).toEqual([]);
     });
 
-    it('the database is asked if the driver knows nothing, or nothing good', async () => {
+    it('the database is asked unless the driver knows that the transaction is usable', async () => {
       expect([await asks(), await asks('failed')]).toEqual([['SELECT'], ['SELECT']]);
     });
 
@@ -498,7 +498,7 @@ describe('long durations', () => {
   ];
 
   describe('a duration that is longer than a time-out of PostgreSQL can be', () => {
-    it.each(CASES)('is taken, also by the later transactions: %s', async (_, options, timeouts) => {
+    it.each(CASES)('is accepted, also by later transactions: %s', async (_, options, timeouts) => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -512,7 +512,7 @@ describe('long durations', () => {
       expect(await stock.quantity()).toBe(98);
     });
 
-    it('is taken by the gate, where a rollback has undone what was armed', async () => {
+    it('is accepted by the gate after a rollback has undone the armed time-outs', async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 1),
       );
@@ -567,7 +567,7 @@ describe('holdAtLeastMs', () => {
           ({ dataSource, sell }) => dataSource.transaction(() => dataSource.transaction(sell)),
         ],
         [
-          'taken inside, also by a later call that asks for less',
+          'taken inside, even by a later call that asks for less',
           ({ dataSource, locks, sell }) =>
             dataSource.transaction(async (manager) => {
               await sell(manager);
@@ -580,7 +580,7 @@ describe('holdAtLeastMs', () => {
             locks.withLock(stock.key, () => dataSource.transaction(sell)),
         ],
         [
-          'held around, by a call that ends before the transaction',
+          'held outside, by a call that ends before the transaction',
           async ({ dataSource, locks, sell }) => {
             let sale: Promise<unknown> = Promise.resolve();
             await locks.withLock(stock.key, async () => {
@@ -610,7 +610,7 @@ describe('holdAtLeastMs', () => {
     },
   );
 
-  it('A key stays taken for an ordinary lock whose transaction has failed, inside of one that continues', async () => {
+  it('A key stays taken for an ordinary lock whose transaction has failed, inside one that continues', async () => {
     const { dataSource, locks } = await startShop();
     const { locks: others } = await startLocks(redis.url);
     const first = uniqueKey('first');
@@ -646,7 +646,7 @@ describe('holdAtLeastMs', () => {
     expect(await held()).toBe(true);
   });
 
-  it('No key stays taken in a run that is given up, although it was lost and taken again there', async () => {
+  it('No key stays taken in an abandoned run, although it was lost and acquired again there', async () => {
     const { dataSource, locks } = await startShop();
     const second = uniqueKey('second');
     let runs = 0;
@@ -665,7 +665,7 @@ describe('holdAtLeastMs', () => {
     expect([runs, await stock.quantity(), await held()]).toEqual([2, 99, true]);
   });
 
-  it('No key stays taken for a second transaction inside of a run that is given up', async () => {
+  it('No key stays taken for a second transaction inside an abandoned run', async () => {
     const { dataSource, locks, sell } = await startShop('restart');
     const { locks: others } = await startLocks(redis.url);
     const second = uniqueKey('second');

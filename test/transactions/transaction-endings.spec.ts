@@ -193,12 +193,12 @@ describe('endings in a statement', () => {
       "INSERT INTO log VALUES ('; START TRANSACTION; ')",
       'SELECT begin FROM start',
       'START SLAVE',
-    ])('is no other one: %s', (sql) => {
+    ])('is not another one: %s', (sql) => {
       expect(commitsByBeginning(sql)).toBe(false);
     });
   });
 
-  describe('what follows a CREATE in MySQL', () => {
+  describe('the text after a CREATE in MySQL', () => {
     it.each([
       'CREATE TEMPORARY TABLE t (event int); COMMIT',
       'CREATE TEMPORARY TABLE procedure_of_day (a int); COMMIT',
@@ -294,7 +294,7 @@ describe('endings that the database does not understand', () => {
     };
 
     describe.each(FORMS)('of a transaction %s', (_, open) => {
-      it.each(ENDINGS)('is told as what it is, and nothing is in doubt: %s', async (sql) => {
+      it.each(ENDINGS)('is reported as such, and nothing is in doubt: %s', async (sql) => {
         const { dataSource, locks } = await start((runner) => runner.query(sql));
         const sale = locks.withLock(stock.key, () =>
           open(dataSource, (runner) => stock.takeOne(runner)),
@@ -311,7 +311,7 @@ describe('endings that the database does not understand', () => {
         expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([99, false]);
       });
 
-      it('says nothing about a COMMIT after it that is not answered', async () => {
+      it('does not decide about an unanswered COMMIT after it', async () => {
         const { dataSource, locks } = await start(async (runner) => {
           await swallowed(runner.query('COMMIT nothing'));
           await loseAnswer(runner);
@@ -324,7 +324,7 @@ describe('endings that the database does not understand', () => {
       });
 
       it.each(['START TRANSACTION; nothing', 'COMMIT; nothing'])(
-        'leaves a doubt if others in its text come before it: %s',
+        'is in doubt if others in its text come before it: %s',
         async (sql) => {
           const { dataSource, locks } = await start((runner) => runner.query(sql), true);
           const sale = locks.withLock(stock.key, () =>
@@ -336,7 +336,7 @@ describe('endings that the database does not understand', () => {
       );
     });
 
-    it('is told to the call if it was to be the COMMIT, and its error is swallowed', async () => {
+    it('is reported to the call if it was to be the COMMIT and its error is swallowed', async () => {
       const dataSource = await openDataSource('mysql', mariaDb.settings, 1);
       const run = lockAwareTransactions<EntityManager>();
       const { locks } = await startLocks(redis.url, { fence: true });
@@ -364,7 +364,7 @@ describe('words in values', () => {
     return locks.withLock(uniqueKey('words'), run);
   }
 
-  describe('a value that begins like the end of a transaction is no statement', () => {
+  describe('a value that begins like the end of a transaction is not a statement', () => {
     const database = usePostgres();
 
     const prepare = async (): Promise<void> => {
@@ -492,7 +492,7 @@ describe('words in values', () => {
   describeWithMariaDb('a value for mysql2 that begins like the end of a transaction', () => {
     const database = useMariaDb();
 
-    it('is no statement, when it is escaped', async () => {
+    it('is not a statement when it is escaped', async () => {
       const pool = createPool(database.url);
       afterTest(() => pool.end());
       await database.query('CREATE TABLE message (text text)');
@@ -680,7 +680,7 @@ describe('mapped answers', () => {
         expect(await stock.quantity()).toBe(96);
       });
 
-      it.each(Object.entries(UNREADABLE))('are no verdict if they are %s', async (_name, open) => {
+      it.each(Object.entries(UNREADABLE))('prove nothing if they are %s', async (_name, open) => {
         const sell = open(database.url);
         const { locks } = await startLocks(redis.url, { fence: true, ...options });
         const sale = locks.withLock(stock.key, () => sell((send) => send(update())));
@@ -693,7 +693,7 @@ describe('mapped answers', () => {
     });
 
     it.each(Object.entries(ON_POSTGRES))(
-      'are understood without the fence, where the level is requested: %s',
+      'are understood without the fence, when the level is queried: %s',
       async (_name, open) => {
         const sell = open(database.url);
         const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
@@ -703,7 +703,7 @@ describe('mapped answers', () => {
       },
     );
 
-    it('are understood where old rows of the fence table are deleted', async () => {
+    it('are understood when old rows of the fence table are deleted', async () => {
       const old = `old-${stock.product}`;
       await database.query(`INSERT INTO lock_fence VALUES ($1, 5)`, [old]);
       await stock.raiseFence(Date.now() * 1_000);

@@ -110,7 +110,7 @@ describe('the scope of a transaction', () => {
   }
 
   describe('a transaction', () => {
-    it('is told to keep a lock of several keys of which it knows one', async () => {
+    it('keeps a lock of several keys of which it knows one', async () => {
       const { engine, events, transaction, key } = await start();
       const other = uniqueKey('other');
       const end = makeGate();
@@ -162,7 +162,7 @@ describe('the scope of a transaction', () => {
       expect(isDone).toBe(true);
     });
 
-    it('does not keep a lock that comes after it has ended: the work has one of its own', async () => {
+    it('does not keep a lock that comes after it has ended: the work gets its own', async () => {
       const { engine, transaction, key, isFree } = await start({ insideTransaction: 'join' });
       const held = await engine.acquire(key);
       let late: Promise<unknown> = Promise.resolve();
@@ -176,7 +176,7 @@ describe('the scope of a transaction', () => {
       expect(await isFree()).toBe(true);
     });
 
-    it('takes no lock that comes while it is being committed, and claims nothing for it', async () => {
+    it('accepts no lock that comes while it is being committed, and claims nothing for it', async () => {
       const options = { insideTransaction: 'join', fence: {} } as const;
       const { engine, database, transaction, key, isFree } = await start(options);
       const held = await engine.acquire(key, { maxHoldMs: Infinity });
@@ -199,7 +199,7 @@ describe('the scope of a transaction', () => {
       expect(await isFree()).toBe(true);
     });
 
-    it("fails with the database's own error if a claim inside of it meets another one", async () => {
+    it("fails with the database's own error if a claim inside it conflicts with another one", async () => {
       const options = { insideTransaction: 'join', fence: {} } as const;
       const { engine, database, transaction, outcomes, key } = await start(options);
       const cause = new Error('could not serialize access');
@@ -209,7 +209,7 @@ describe('the scope of a transaction', () => {
       expect(outcomes).toEqual(['rolled back']);
     });
 
-    describe('waits no longer than waitMs for a lock that is asked for inside', () => {
+    describe('waits no longer than waitMs for a lock that is requested inside', () => {
       const WAIT_MS = 2_000;
       /** Below two waits, and with room for a busy machine. */
       const LIMIT_MS = WAIT_MS + 1_700;
@@ -291,7 +291,7 @@ describe('the scope of a transaction', () => {
         await other?.release();
       });
 
-      it('a single try is not refused because of a branch that is about to be answered', async () => {
+      it('a single try is not refused because of a branch that is about to get its answer', async () => {
         const { engine, key, transaction } = await start({ insideTransaction: 'join' });
         const done: string[] = [];
         const work = ({ key }: Lock): unknown => done.push(key);
@@ -318,7 +318,7 @@ describe('the scope of a transaction', () => {
       });
     });
 
-    it('keeps a lock that is held elsewhere and becomes the current one inside', async () => {
+    it('keeps a lock that is held elsewhere and becomes current inside', async () => {
       const { engine, transaction, key, isFree } = await start();
       const lock = await engine.acquire(key);
       await sleep(5);
@@ -367,7 +367,7 @@ describe('the scope of a transaction', () => {
       },
     );
 
-    it('is run again for acquire, too, and keeps what it released until its end', async () => {
+    it('is also run again for acquire(), and keeps locks that it released until its end', async () => {
       const { engine, transaction, outcomes, key, isFree } = await start({
         insideTransaction: 'restart',
       });
@@ -383,7 +383,7 @@ describe('the scope of a transaction', () => {
       expect(await isFree()).toBe(true);
     });
 
-    it('is run once more without a key that is not free, and the call is told what it would be outside', async () => {
+    it('is run once more without a busy key, and the call gets the same error as outside', async () => {
       const { engine, transaction, outcomes, key } = await start({ insideTransaction: 'restart' });
       const other = await engine.acquire(key);
       const skipped = await transaction(() =>
@@ -394,7 +394,7 @@ describe('the scope of a transaction', () => {
       await other.release();
     });
 
-    it('gives up when each run asks for other keys', async () => {
+    it('gives up if each run requests other keys', async () => {
       const { engine, transaction, database, outcomes } = await start({
         insideTransaction: 'restart',
       });
@@ -404,7 +404,7 @@ describe('the scope of a transaction', () => {
       expect(outcomes).toHaveLength(9);
     });
 
-    it('gives up when each run acquires the lock anew in a context of its own', async () => {
+    it('gives up if each run acquires the lock again in a new context', async () => {
       const { engine, transaction, outcomes, key, isFree } = await start({
         insideTransaction: 'restart',
       });
@@ -422,7 +422,7 @@ describe('the scope of a transaction', () => {
       expect(await isFree()).toBe(true);
     });
 
-    it('gives what was started in an earlier run its locks back, a while after the last one [D82]', async () => {
+    it('lets code that an earlier run started take locks again, a while after the last run [D82]', async () => {
       const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
       const started: { ask: () => Promise<string> }[] = [];
       await transaction(async () => {
@@ -443,7 +443,7 @@ describe('the scope of a transaction', () => {
       expect(await ask()).toBe('held');
     });
 
-    it('cannot be restarted if it was opened by hand, and says so', async () => {
+    it('fails with a reason if it must be restarted but was opened by hand', async () => {
       const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
       const running = transaction(() => engine.withLock(key, {}, async () => {}), {
         notRestartable: 'by-hand',
@@ -469,7 +469,7 @@ describe('the scope of a transaction', () => {
       await other.release();
     });
 
-    it('tops up a lease before it is claimed [R53]', async () => {
+    it('renews a lease before it is claimed [R53]', async () => {
       const { engine, transaction, database, key } = await start({ fence: {} });
       await engine.withLock(key, { leaseMs: 1_000, renew: false }, async (lock) => {
         await sleep(600);
@@ -492,14 +492,14 @@ describe('the scope of a transaction', () => {
       return idleMs;
     };
 
-    it('arms nothing if the time-out of the beginning is strict enough', async () => {
+    it('arms nothing if the initial time-out is strict enough', async () => {
       expect(await gateOf({ transactionTimeouts: true }, async () => {})).toBeUndefined();
       expect(
         await gateOf({ transactionTimeouts: { idleMs: 500 } }, async () => {}),
       ).toBeUndefined();
     });
 
-    it('arms one if the lease of a lock that came later has less left', async () => {
+    it('arms a time-out if the lease of a later lock has less time left', async () => {
       const idleMs = await gateOf(
         { transactionTimeouts: true, insideTransaction: 'join' },
         (engine) => engine.withLock(uniqueKey('short'), { leaseMs: 1_000 }, async () => {}),
@@ -508,11 +508,11 @@ describe('the scope of a transaction', () => {
       expect(idleMs).toBeLessThan(1_000);
     });
 
-    it('asks where the database may have ended the transaction by now', async () => {
+    it('asks if the database may have ended the transaction by now', async () => {
       expect(await gateOf({ transactionTimeouts: { idleMs: 20 } }, () => sleep(40))).toBe(20);
     });
 
-    it('arms one if no lock was there at the beginning', async () => {
+    it('arms a time-out if there was no lock at the beginning', async () => {
       const { engine, database, transaction } = await start({
         transactionTimeouts: true,
         insideTransaction: 'join',
@@ -525,7 +525,7 @@ describe('the scope of a transaction', () => {
   });
 
   describe('a claim', () => {
-    it('begins again with the transaction when another one came between', async () => {
+    it('restarts with the transaction when another one came in between', async () => {
       const { engine, transaction, database, outcomes, key } = await start({ fence: {} });
       database.answers.push({ kind: 'conflict', cause: new Error('40001') });
       let runs = 0;
@@ -533,7 +533,7 @@ describe('the scope of a transaction', () => {
       expect({ runs, outcomes }).toEqual({ runs: 1, outcomes: ['rolled back', 'committed'] });
     });
 
-    it('fails with the database after many conflicts', async () => {
+    it("fails with the database's error after many conflicts", async () => {
       const { engine, transaction, database, key } = await start({ fence: {} });
       const conflict = { kind: 'conflict', cause: new Error('40001') } as const;
       database.answers.push(...Array.from({ length: 20 }, () => conflict));
@@ -542,14 +542,14 @@ describe('the scope of a transaction', () => {
       expect(database.claims.length).toBeLessThan(15);
     });
 
-    it('says that an earlier holder is still in the database', async () => {
+    it('reports that an earlier holder is still in the database', async () => {
       const { engine, transaction, database, key } = await start({ fence: {} });
       database.answers.push({ kind: 'blocked', cause: new Error('55P03') });
       const running = engine.withLock(key, {}, () => transaction(async () => {}));
       await expect(running).rejects.toThrow(/transaction of an earlier holder/);
     });
 
-    it('that failed forbids the commit, whoever has swallowed the error', async () => {
+    it('that failed forbids the commit, even if the error was swallowed', async () => {
       const { engine, transaction, database, outcomes, key } = await start({
         fence: {},
         insideTransaction: 'join',
@@ -560,7 +560,7 @@ describe('the scope of a transaction', () => {
       expect(outcomes).toEqual(['rolled back']);
     });
 
-    it('is refused for good when the database goes on raising the number', async () => {
+    it('is finally refused if the number in the database keeps rising', async () => {
       const { engine, transaction, database, key } = await start({ fence: {} });
       const ahead = Date.now() * 1_000 + 60_000_000;
       for (let n = 0; n < 5; n++) {
@@ -574,7 +574,7 @@ describe('the scope of a transaction', () => {
       expect(database.claims).toHaveLength(3);
     });
 
-    it('that is tried again waits only for what is left of the wait of its call', async () => {
+    it("that is tried again waits only for the rest of its call's wait", async () => {
       const { engine, transaction, database, key } = await start({ fence: {} });
       database.claimMs = 400;
       const newest = Date.now() * 1_000 + 60_000_000;
@@ -587,7 +587,7 @@ describe('the scope of a transaction', () => {
       expect(second).toBeLessThan(first - 390);
     });
 
-    it('is asked for in one order, whatever the order of the locks', async () => {
+    it('is made in one order, whatever the order of the locks', async () => {
       const { engine, transaction, database } = await start({ fence: {} });
       const keys = ['b', 'a', 'c'].map((name) => uniqueKey(name));
       const [first, ...rest] = keys as [string, string, string];
@@ -622,8 +622,8 @@ describe('errors of the database', () => {
       ['Prisma on MySQL', prisma({ originalCode: '1213', kind: 'TransactionWriteConflict' }), 1213],
       ['Prisma at COMMIT', { cause: { originalCode: '23505' } }, '23505'],
       ['Prisma with its own engine', { code: 'P2010', meta: { code: '40001' } }, '40001'],
-      ['Prisma with its own engine, of a conflict', { code: 'P2034', meta: {} }, '40001'],
-    ])('is found in those of %s [D84]', (_, error, code) => {
+      ['Prisma with its own engine, for a conflict', { code: 'P2034', meta: {} }, '40001'],
+    ])('is found in the errors of %s [D84]', (_, error, code) => {
       expect(sqlErrorCode(error)).toBe(code);
     });
 
@@ -638,7 +638,7 @@ describe('errors of the database', () => {
       expect(sqlErrorCode(error)).toBeUndefined();
     });
 
-    it('is found however the errors contain each other', () => {
+    it('is found however the errors are nested', () => {
       const ring: Record<string, unknown> = {};
       ring['cause'] = { original: ring, parent: { cause: ring } };
       expect(sqlErrorCode(ring)).toBeUndefined();
@@ -646,7 +646,7 @@ describe('errors of the database', () => {
       expect(sqlErrorCode(ring)).toBe('40P01');
     });
 
-    it('is looked for in a bounded number of errors', () => {
+    it('is searched for in a limited number of errors', () => {
       let read = 0;
       const endless = (): object => ({
         get cause() {
@@ -660,10 +660,13 @@ describe('errors of the database', () => {
   });
 
   describe('a COMMIT that failed', () => {
-    it.each(['COMMIT', 'commit', 'COMMIT;'])('was refused if that is the statement: %s', (sql) => {
-      expect(isRefusedCommit({ code: '23505', query: sql })).toBe(true);
-      expect(isRefusedCommit({ sql, original: { code: '23505', sql } })).toBe(true);
-    });
+    it.each(['COMMIT', 'commit', 'COMMIT;'])(
+      'was refused if it is the only statement: %s',
+      (sql) => {
+        expect(isRefusedCommit({ code: '23505', query: sql })).toBe(true);
+        expect(isRefusedCommit({ sql, original: { code: '23505', sql } })).toBe(true);
+      },
+    );
 
     it('is in doubt if other statements follow it in its text', () => {
       expect(isRefusedCommit({ errno: 1062, sql: 'COMMIT; INSERT INTO sold VALUES (1)' })).toBe(
@@ -671,7 +674,7 @@ describe('errors of the database', () => {
       );
     });
 
-    it('is in doubt if a hook has put the error of its own statement in the place of the answer', () => {
+    it('is in doubt if a hook has replaced the answer with the error of its own statement', () => {
       const sql = 'INSERT INTO audit VALUES (1)';
       expect(isRefusedCommit({ code: '42P01', query: sql })).toBe(false);
       expect(isRefusedCommit({ sql, original: { code: '42P01', sql } })).toBe(false);
@@ -727,12 +730,12 @@ describe('errors of the database', () => {
     const errno = 1064;
     const other = 'INSERT nothing';
 
-    it('was not, by an error that tells no statement, or that one only', () => {
+    it('was not understood if the error names no statement, or only that one', () => {
       expect(isNotUnderstood({ errno }, 'COMMIT')).toBe(true);
       expect(isNotUnderstood({ errno, sql: 'COMMIT' }, 'COMMIT')).toBe(true);
     });
 
-    it('was understood if the error is also of another statement, such as that of a hook', () => {
+    it('was understood if the error also belongs to another statement, such as that of a hook', () => {
       expect(isNotUnderstood({ errno, sql: other }, 'COMMIT')).toBe(false);
       const ofHook = { query: 'COMMIT', driverError: { errno, sql: other } };
       expect(isNotUnderstood(ofHook, 'COMMIT')).toBe(false);

@@ -168,7 +168,7 @@ describe('two connections', () => {
       expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 90, 10]);
     });
 
-    it('is held by a lock around them until the later one has ended', async () => {
+    it('are guarded by an outer lock until the later one has ended', async () => {
       const app = await start({ fence });
       const [outer, inner] = hosts(app);
       const [taken, end] = [makeGate(), makeGate()];
@@ -202,7 +202,7 @@ describe('two connections', () => {
   });
 
   describe('two connections', () => {
-    it('are guarded by one decorator around both', async () => {
+    it('are guarded by one decorator outside both', async () => {
       @Injectable()
       class Sales {
         @Locked(() => stock.key)
@@ -219,7 +219,7 @@ describe('two connections', () => {
       expect([await held(), await stock.quantity(), await entries()]).toEqual([false, 99, 1]);
     });
 
-    it('have their names also for what is opened on the data source itself', async () => {
+    it('also have their names for transactions opened on the data source itself', async () => {
       const { locks, shopDataSource } = await start({ fence });
       await locks.withLock(stock.key, () =>
         shopDataSource.transaction((manager) => stock.takeOne(manager)),
@@ -228,7 +228,7 @@ describe('two connections', () => {
       expect(await stock.fence()).toBeGreaterThan(0);
     });
 
-    it('keep the key if the outer COMMIT was not answered, also for a lock from the inner one', async () => {
+    it('keep the key if the outer COMMIT was not answered, even for a lock from the inner one', async () => {
       const app = await start({ insideTransaction: 'restart' });
       const sale = app.shopHost.withTransaction(async () => {
         await app.shopHost.tx.query('INSERT INTO slow VALUES (1)');

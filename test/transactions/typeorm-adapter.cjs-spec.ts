@@ -89,7 +89,7 @@ describe('adapter and data source wrapped', () => {
     });
   });
 
-  it('a transaction that a subscriber opens behind that of the adapter is seen as well', async () => {
+  it('a transaction that a subscriber opens past the adapter is detected as well', async () => {
     const { orm, locks } = await start('reject');
     let dataSource!: DataSource;
     let asked: Promise<void> | undefined;

@@ -112,7 +112,7 @@ describe('a subscriber that opens a second transaction', () => {
   );
 
   it.each(pairs)(
-    '%s, before the end of one %s, is told at once that it is inside of it',
+    '%s, before the end of one %s, is refused at once because it is nested',
     async (second, first) => {
       const refused = expect.any(LockInTransactionError);
       expect(await takeTwo('beforeTransactionCommit', first, second)).toEqual([refused, 99]);
@@ -145,7 +145,7 @@ describe('a subscriber that opens a second transaction', () => {
     expect([inHook, await stock.quantity()]).toEqual([refused, 99]);
   });
 
-  it('in the middle of one by hand is told at once that it is inside of it', async () => {
+  it('in the middle of one by hand is refused at once because it is nested', async () => {
     const refused = expect.any(LockInTransactionError);
     let inHook: unknown;
     const { dataSource, locks } = await open({
@@ -214,7 +214,7 @@ describe('a subscriber that throws before the rollback', () => {
         await runner.release();
       },
     ],
-  ])('does not keep %s open: nobody else commits it [D87]', async (_, sell) => {
+  ])('does not keep %s open for others to commit [D87]', async (_, sell) => {
     let calls = 0;
     const subscriber = {
       beforeTransactionRollback: () => (calls++ === 0 ? fail() : undefined),
@@ -258,7 +258,7 @@ describe('without a lock, a subscriber that throws before the rollback', () => {
   };
 
   it.each(Object.entries(forms))(
-    'leaves the transaction open with TypeORM alone, and does not with the library: %s',
+    'leaves the transaction open with TypeORM alone, but not with the library: %s',
     async (_, sell) => {
       const alone = await openDataSource('postgres', postgres.settings, 1);
       const wrapped = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
@@ -268,7 +268,7 @@ describe('without a lock, a subscriber that throws before the rollback', () => {
 });
 
 describe('a subscriber whose own statement fails in the middle of the COMMIT', () => {
-  it('does not make it a refused one: it was committed, and the lock is released [D90]', async () => {
+  it('does not make the COMMIT a refused one: it was committed, and the lock is released [D90]', async () => {
     const other = await openDataSource('postgres', postgres.settings);
     const { sell } = await open({
       afterQuery: async ({ query }) => {
@@ -329,7 +329,7 @@ describeWithMariaDb('on MariaDB', () => {
   const mariaDb = useMariaDb();
   const shop = useShop('mysql', mariaDb);
 
-  it('a statement of a subscriber that is refused behind the answer to the COMMIT says nothing about it', async () => {
+  it('a statement of a subscriber that is refused after the answer to the COMMIT does not affect it', async () => {
     const other = await openDataSource('mysql', mariaDb.settings);
     const { sell } = await shop.open({
       afterQuery: async ({ query }) => {

@@ -140,7 +140,7 @@ describe.each(['before', 'after'] as const)(
       expect([await stock.quantity(), await held()]).toEqual([80, false]);
     });
 
-    it('lets no body run after a newer holder, and nothing be committed after a loss', async () => {
+    it('runs no body after a newer holder, and commits nothing after a loss', async () => {
       const { shop, locks } = await start({ fence: {} });
       const lost = locks.withLock(stock.key, () =>
         runInTransaction(async () => {
@@ -171,7 +171,7 @@ describe.each(['before', 'after'] as const)(
       expect(await held()).toBe(false);
     });
 
-    it('guards both transactions by a lock around them, but claims only one', async () => {
+    it('guards both transactions by an outer lock, but claims only one', async () => {
       const { shop, locks } = await start();
       await locks.withLock(stock.key, () => runInTransaction(() => shop.sellInNewTransaction()));
       expect(await stock.quantity()).toBe(99);
@@ -202,7 +202,7 @@ describe.each(['before', 'after'] as const)(
       expect([await held(), await stock.quantity()]).toEqual([false, 94]);
     });
 
-    it('lets the hooks of a run that was rolled back not fire as those of the commit [R58, D67]', async () => {
+    it('does not fire the hooks of a rolled back run with the commit [R58, D67]', async () => {
       const { locks } = await start({ insideTransaction: 'restart' });
       let runs = 0;
       const hooks: string[] = [];
@@ -222,7 +222,7 @@ describe.each(['before', 'after'] as const)(
       ]);
     });
 
-    it('would let them fire if the run had none of its own: the control [D67]', async () => {
+    it('would fire them without a hook context per run: the control [D67]', async () => {
       const hooks: string[] = [];
       await runInTransaction(async () => {
         const run = (n: number): Promise<void> =>
@@ -236,7 +236,7 @@ describe.each(['before', 'after'] as const)(
       expect(hooks).toEqual(['mail of run 1', 'mail of run 2']);
     });
 
-    it('runs the hooks of a new transaction inside for each time that it is committed', async () => {
+    it('runs the hooks of a new inner transaction each time it is committed', async () => {
       const { locks } = await start({ insideTransaction: 'restart' });
       const hooks: string[] = [];
       await runInTransaction(async () => {
@@ -294,7 +294,7 @@ describe.each(['before', 'after'] as const)(
       expect(await stock.quantity()).toBe(100);
     });
 
-    it('lets the hooks of a rollback write, and whoever catches what it was for [D65]', async () => {
+    it('lets the hooks of a rollback write, and the code that catches its error [D65]', async () => {
       await start();
       let hooked: Promise<unknown> | undefined;
       await runInTransaction(async () => {
@@ -306,7 +306,7 @@ describe.each(['before', 'after'] as const)(
       expect(await stock.quantity()).toBeLessThan(100);
     });
 
-    it('sees a transaction that is opened without the decorator, also inside of another', async () => {
+    it('detects a transaction that is opened without the decorator, even inside another one', async () => {
       const { locks } = await start();
       const asking = (): Promise<void> => locks.withLock(stock.key, async () => {});
       await expect(dataSource.transaction(asking)).rejects.toBeInstanceOf(LockInTransactionError);

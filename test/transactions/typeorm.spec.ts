@@ -109,7 +109,7 @@ describe('a lock around a transaction', () => {
     });
   });
 
-  it('lets no body run after a newer holder', async () => {
+  it('runs no body after a newer holder', async () => {
     const { dataSource, locks } = await start({ fence: {} });
     let ran = false;
     const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
@@ -124,7 +124,7 @@ describe('a lock around a transaction', () => {
   it.each([
     ['its own transaction', true],
     ["another request's transaction, in which the loss is noticed", false],
-  ])('is over for a listener of `signal`, which runs outside of %s', async (_, isOwn) => {
+  ])('has ended for a listener of `signal`, which runs outside of %s', async (_, isOwn) => {
     const { dataSource, locks } = await start();
     const [taken, end] = [makeGate(), makeGate()];
     let asked: Promise<string> | undefined;
@@ -148,7 +148,7 @@ describe('a lock around a transaction', () => {
     expect(await asked).toBe('taken'); // inside of a transaction it would have been refused
   });
 
-  it('lets nothing be committed after the lease was lost', async () => {
+  it('prevents the commit after the lease was lost', async () => {
     const { dataSource, locks } = await start();
     const sale = locks.withLock(stock.key, () =>
       dataSource.transaction(async (manager) => {
@@ -265,7 +265,7 @@ describe('a lock requested inside a transaction', () => {
     expect([await held(), await stock.quantity()]).toEqual([false, 98]);
   });
 
-  it('is waited for inside under join, but not on an old snapshot', async () => {
+  it('waits inside under join, but not on an old snapshot', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'join', fence: {} });
     await Promise.all(
       Array.from({ length: 4 }, () =>
@@ -280,7 +280,7 @@ describe('a lock requested inside a transaction', () => {
     ).rejects.toThrow(/snapshot of its first read/);
   });
 
-  it('stays until the outermost transaction has ended, whatever becomes of a savepoint', async () => {
+  it('stays until the outermost transaction has ended, whatever happens to a savepoint', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'restart' });
     await dataSource.transaction(async (manager) => {
       const savepoint = manager.transaction(async (inner) => {
@@ -309,7 +309,7 @@ describe('a lock requested inside a transaction', () => {
     await expect(joining).rejects.toThrow(/inside a savepoint/);
   });
 
-  it('may be requested again without a limit, whatever else the transaction keeps', async () => {
+  it('may be requested again without a time limit, whatever else the transaction keeps', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'join' });
     const [first, later] = [uniqueKey('a'), uniqueKey('b')];
     const done = dataSource.transaction(async () => {
@@ -320,7 +320,7 @@ describe('a lock requested inside a transaction', () => {
     expect(await done).toBe('done');
   });
 
-  it('is an ordinary lock for work that the transaction did not wait for', async () => {
+  it('is an ordinary lock for work that the transaction did not await', async () => {
     const { dataSource, locks } = await start();
     let late: Promise<string> | undefined;
     await dataSource.transaction(async () => {
@@ -330,7 +330,7 @@ describe('a lock requested inside a transaction', () => {
     expect(await held()).toBe(false);
   });
 
-  it('is an ordinary lock if the transaction has ended while it was waited for', async () => {
+  it('is an ordinary lock if the transaction has ended during the wait', async () => {
     const { dataSource, locks } = await start({ insideTransaction: 'join' });
     const other = await locks.acquire(stock.key);
     let late: Promise<string> | undefined;
@@ -346,7 +346,7 @@ describe('a lock requested inside a transaction', () => {
 
 describe('the BEGIN of a transaction under a lock', () => {
   it.each(['afterTransactionStart', 'beforeTransactionStart'] as const)(
-    'is sent before what a subscriber does first: %s',
+    'is sent before the first action of a subscriber: %s',
     async (hook) => {
       const { dataSource, locks } = await start({ fence: {}, poolSize: 2 });
       const seen: unknown[] = [];
@@ -375,7 +375,7 @@ describe('the BEGIN of a transaction under a lock', () => {
     },
   );
 
-  it('is not sent for a transaction that another one around has claimed for', async () => {
+  it('is not sent for a transaction whose outer one has claimed', async () => {
     const { dataSource, locks } = await start({ fence: {} });
     const sale = locks.withLock(stock.key, () =>
       dataSource.transaction(async (manager) => {
@@ -390,7 +390,7 @@ describe('the BEGIN of a transaction under a lock', () => {
 });
 
 describe('a query runner driven manually', () => {
-  it('takes one round trip more under a lock', async () => {
+  it('takes one more round trip under a lock', async () => {
     const proxy = await PostgresProxy.start(postgres.url);
     const settings = {
       ...postgres.settings,
@@ -486,7 +486,7 @@ describe('a query runner driven manually', () => {
   });
 
   it.each(['REPEATABLE READ', 'SERIALIZABLE'] as const)(
-    'begins anew at %s if another claim came in between',
+    'restarts at %s if another claim came in between',
     async (isolation) => {
       const { dataSource, locks } = await start({ fence: {} });
       const runner = dataSource.createQueryRunner();
@@ -507,7 +507,7 @@ describe('a query runner driven manually', () => {
     },
   );
 
-  it('frees lock and rows if it is released without a COMMIT', async () => {
+  it('releases lock and rows if it is released without a COMMIT', async () => {
     const { dataSource, locks } = await start({ fence: {}, poolSize: 1 });
     const runner = dataSource.createQueryRunner();
     await locks.withLock(stock.key, async () => {
@@ -526,7 +526,7 @@ describe('a query runner driven manually', () => {
     expect(await stock.quantity()).toBe(99);
   });
 
-  it('frees the lock if the connection died before the COMMIT', async () => {
+  it('releases the lock if the connection died before the COMMIT', async () => {
     const { dataSource, locks } = await start();
     const runner = dataSource.createQueryRunner();
     await locks.withLock(stock.key, async () => {
@@ -566,7 +566,7 @@ describe('a query runner driven manually', () => {
     await commit;
   });
 
-  it('is not seen by code inside of it: its locks are ordinary ones', async () => {
+  it('is not known to code inside it: its locks are ordinary ones', async () => {
     const { dataSource, locks } = await start();
     const runner = dataSource.createQueryRunner();
     await runner.startTransaction();
@@ -578,7 +578,7 @@ describe('a query runner driven manually', () => {
 });
 
 describe('lockAwareDataSource', () => {
-  it('takes a data source', () => {
+  it('accepts a data source', () => {
     expect(() => lockAwareDataSource({} as never)).toThrow(LockConfigError);
     expect(() => lockAwareDataSource(undefined as never)).toThrow(LockConfigError);
   });
@@ -588,7 +588,7 @@ describe('lockAwareDataSource', () => {
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
     [{ connectionName: '' }, "Invalid option connectionName: '' must be a string of 1 to 200"],
     [{ runInTransaction: true }, 'Invalid option runInTransaction: true must be a function'],
-  ])('refuses %j as options, and leaves the data source as it is', (options, message) => {
+  ])('refuses %j as options, and does not change the data source', (options, message) => {
     const dataSource = new DataSource({ type: 'postgres' });
     const before = Object.getOwnPropertyNames(dataSource);
     const call = (): unknown => lockAwareDataSource(dataSource, options as never);

@@ -184,10 +184,10 @@ describe('a read before the lock', () => {
     tx.query('UPDATE stock SET quantity = $1 WHERE id = $2', [quantity, stock.product]);
 
   describe.each(RESTARTING_ORMS.map((orm) => [orm.name, orm] as const))(
-    'what was read at READ COMMITTED before a lock was requested, with %s',
+    'reads at READ COMMITTED before a lock was requested, with %s',
     (_, orm) => {
       it.each([{}, { fence: {} }])(
-        'is read again under it, even if it is free: %j [R57, D66]',
+        'are repeated under it, even if it is free: %j [R57, D66]',
         async (fenced) => {
           const { locks, transaction } = await orm.start(redis.url, postgres, {
             insideTransaction: 'restart',
@@ -206,7 +206,7 @@ describe('a read before the lock', () => {
         },
       );
 
-      it('is not if the lock is taken inside, where a sale is lost: the control [D66]', async () => {
+      it('are not repeated if the lock is taken inside, where a sale is lost: the control [D66]', async () => {
         const { locks, transaction } = await orm.start(redis.url, postgres, {
           insideTransaction: 'join',
         });
@@ -218,7 +218,7 @@ describe('a read before the lock', () => {
         expect(await stock.quantity()).toBe(99); // two were sold
       });
 
-      it('may be old under join, which protects what is read under the lock [D66]', async () => {
+      it('may be old under join, which protects only reads under the lock [D66]', async () => {
         const { locks, transaction } = await orm.start(redis.url, postgres, {
           insideTransaction: 'join',
         });
@@ -315,7 +315,7 @@ describe('combinations', () => {
         expect([await stock.quantity(), await sales()]).toEqual([99, 2]);
       });
 
-      it('one branch that waits under join is aborted, the other one continues', async () => {
+      it('one branch that waits under join is aborted, and the other continues', async () => {
         const { locks, transaction } = await start({ insideTransaction: 'join' });
         const busy = await locks.acquire(stock.key);
         const signal = soonAborted();
