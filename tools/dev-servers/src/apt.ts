@@ -6,7 +6,8 @@ const run = promisify(execFile);
 
 const LIMIT_SECONDS = 300;
 
-export interface AptInstallation {
+/** A package of which only one program is needed. It is installed after one line on standard error. */
+interface AptInstallation {
   readonly package: string;
   /** The program that is needed. */
   readonly program: string;
@@ -14,17 +15,33 @@ export interface AptInstallation {
   readonly service?: string;
 }
 
-/** Whether `installWithApt` may be tried: as root on Debian, Ubuntu and similar systems. */
-export function mayInstallWithApt(): boolean {
-  return process.getuid?.() === 0 && findProgram('apt-get') !== undefined;
+export interface WantedProgram<Found> extends AptInstallation {
+  /** @returns undefined if it is not installed */
+  readonly find: () => Found | undefined;
+  /** What is wrong if it is not installed: a sentence without its full stop. */
+  readonly missing: string;
+  /** How to get one. */
+  readonly waysOut: string;
 }
 
-/**
- * Installs a package of which only the program is needed, after printing one line to standard error.
- *
- * @throws Error when apt-get fails or takes longer than five minutes.
- */
-export async function installWithApt(wanted: AptInstallation): Promise<void> {
+/** What is found, which is installed if need be, when this is root on Debian, Ubuntu or a similar system. */
+export async function findOrInstall<Found>(wanted: WantedProgram<Found>): Promise<Found> {
+  const found = wanted.find();
+  if (found !== undefined) return found;
+  const { missing, waysOut } = wanted;
+  if (process.getuid?.() !== 0 || findProgram('apt-get') === undefined) {
+    throw new Error(`${missing}. ${waysOut}`);
+  }
+  await install(wanted).catch((cause: unknown) => {
+    throw new Error(`apt-get could not install ${wanted.package}. ${waysOut}`, { cause });
+  });
+  const installed = wanted.find();
+  if (installed !== undefined) return installed;
+  throw new Error(`${missing}, although apt-get installed ${wanted.package}. ${waysOut}`);
+}
+
+/** @throws Error when apt-get fails or takes longer than five minutes. */
+async function install(wanted: AptInstallation): Promise<void> {
   process.stderr.write(
     `${wanted.program} is not installed: running apt-get install ${wanted.package}\n`,
   );
@@ -39,6 +56,7 @@ export async function installWithApt(wanted: AptInstallation): Promise<void> {
 
 /** A policy-rc.d that exits with 101 tells Debian not to start any service. */
 function installScript(wanted: AptInstallation): string {
+  const { service } = wanted;
   return `
     command -v ${wanted.program} >/dev/null && exit
     policy=/usr/sbin/policy-rc.d
@@ -50,10 +68,5 @@ function installScript(wanted: AptInstallation): string {
     fi
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends ${wanted.package}
-    ${disableService(wanted)}`;
-}
-
-function disableService({ service }: AptInstallation): string {
-  if (service === undefined) return '';
-  return `if [ -d /run/systemd/system ]; then systemctl disable --now ${service}; fi`;
+    ${service ? `if [ -d /run/systemd/system ]; then systemctl disable --now ${service}; fi` : ''}`;
 }

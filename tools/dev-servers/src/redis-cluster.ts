@@ -1,6 +1,6 @@
 import { askRedis, orderRedis } from './ask-redis.js';
 import { type ClusterNode, clusterNodes } from './cluster-node.js';
-import { freeClusterPort } from './free-cluster-port.js';
+import { freeClusterPort } from './free-port.js';
 import { joinCluster } from './join-cluster.js';
 import { RedisServer } from './redis-server.js';
 import { startAll } from './start-all.js';

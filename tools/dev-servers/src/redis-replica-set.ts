@@ -1,5 +1,5 @@
 import { askRedis, orderRedis } from './ask-redis.js';
-import { RedisSentinel } from './redis-sentinel.js';
+import { type RedisSentinel, startSentinel } from './redis-sentinel.js';
 import { RedisServer } from './redis-server.js';
 import { startAll } from './start-all.js';
 import { until } from './until.js';
@@ -63,7 +63,7 @@ export class RedisReplicaSet {
       });
       const options = { name: 'main', masterPort: master.port, quorum: QUORUM, downAfterMs };
       const sentinels = await startAll(
-        Array.from({ length: SENTINELS }, () => RedisSentinel.start(options)),
+        Array.from({ length: SENTINELS }, () => startSentinel(options)),
       );
       started.push(...sentinels);
       const servers = [master, ...replicas] as readonly RedisServer[] as Servers;

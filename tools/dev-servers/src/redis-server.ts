@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { askRedis } from './ask-redis.js';
-import { findRedisProgram } from './redis-program.js';
+import { findRedisProgram } from './programs.js';
 import { ServerProcess } from './server-process.js';
 import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
@@ -17,6 +17,13 @@ export interface RedisServerOptions {
   keepFiles?: readonly string[];
 }
 
+/** What the program is given, and what of its folder it finds again when it is restarted. */
+export interface RedisLaunch {
+  readonly port?: number | undefined;
+  readonly args: (port: number, folder: string) => readonly string[];
+  readonly keeps: (file: string) => boolean;
+}
+
 const START_LIMIT_MS = 10_000;
 
 /** A redis-server process of our own on 127.0.0.1, which tests can pause, kill and restart. */
@@ -24,9 +31,9 @@ export class RedisServer {
   private constructor(
     readonly port: number,
     private process: ServerProcess,
-    private readonly launch: () => ServerProcess,
+    private readonly launch: () => Promise<ServerProcess>,
     private readonly temporary: TemporaryFolder,
-    private readonly keptFiles: readonly string[],
+    private readonly keeps: (file: string) => boolean,
   ) {}
 
   /**
@@ -34,17 +41,31 @@ export class RedisServer {
    *
    * @throws Error if there is no redis-server, or if it does not start (with its last output).
    */
-  static async start(options: RedisServerOptions = {}): Promise<RedisServer> {
+  static start({ args = [], port, dir, keepFiles = [] }: RedisServerOptions = {}) {
+    return RedisServer.launch({
+      port,
+      args: (own, folder) => [
+        ...['--port', String(own), '--bind', '127.0.0.1', '--dir', dir ?? folder],
+        ...['--save', '', '--appendonly', 'no', '--daemonize', 'no'],
+        ...args,
+      ],
+      keeps: (file) => keepFiles.includes(file),
+    });
+  }
+
+  /** Starts the program in any of its ways. */
+  static async launch({ port, args, keeps }: RedisLaunch): Promise<RedisServer> {
     const program = await findRedisProgram();
     const temporary = createTemporaryFolder('redis-server-');
-    const startOn = async (port: number): Promise<RedisServer> => {
-      const launch = (): ServerProcess => launchRedis(program, port, temporary.path, options);
-      const server = launch();
-      await waitUntilReady(server, port);
-      return new RedisServer(port, server, launch, temporary, options.keepFiles ?? []);
+    const folder = temporary.path;
+    const logFile = join(folder, 'server.log');
+    const startOn = async (own: number): Promise<RedisServer> => {
+      const all = { program, args: args(own, folder), folder, logFile };
+      const launch = () => readyProcess({ ...all, endSignal: 'SIGKILL' }, own);
+      return new RedisServer(own, await launch(), launch, temporary, keeps);
     };
     try {
-      return await (options.port === undefined ? startOnFreePort(startOn) : startOn(options.port));
+      return await (port === undefined ? startOnFreePort(startOn) : startOn(port));
     } catch (error) {
       await temporary.remove();
       throw error;
@@ -78,15 +99,17 @@ export class RedisServer {
 
   /**
    * Kills the server if it runs, and starts it on the same port, empty. If you gave it a `dir`, it finds there what its
-   * persistence arguments have saved.
+   * persistence arguments have saved; a sentinel knows what it has found out.
    *
    * @throws Error if it does not start, for example because the port was taken in the meantime.
    */
   async restart(): Promise<void> {
     await this.process.end();
-    await empty(this.temporary.path, this.keptFiles);
-    this.process = this.launch();
-    await waitUntilReady(this.process, this.port);
+    for (const name of await readdir(this.temporary.path)) {
+      if (this.keeps(name)) continue;
+      await rm(join(this.temporary.path, name), { recursive: true, force: true });
+    }
+    this.process = await this.launch();
   }
 
   /** Ends the server for good and removes its temporary folder; a second call does nothing. */
@@ -96,37 +119,16 @@ export class RedisServer {
   }
 }
 
-function launchRedis(
-  program: string,
+/** Waits for the process that is started, and not for another server that was quicker to take the port. */
+async function readyProcess(
+  options: ConstructorParameters<typeof ServerProcess>[0],
   port: number,
-  folder: string,
-  { args = [], dir = folder }: RedisServerOptions,
-): ServerProcess {
-  return new ServerProcess({
-    program,
-    args: [
-      ...['--port', String(port), '--bind', '127.0.0.1', '--dir', dir],
-      ...['--save', '', '--appendonly', 'no', '--daemonize', 'no'],
-      ...args,
-    ],
-    folder,
-    logFile: join(folder, 'server.log'),
-    endSignal: 'SIGKILL',
-  });
-}
-
-/** Whether the process we started is ready, and not another server that was quicker to take the port. */
-async function waitUntilReady(server: ServerProcess, port: number): Promise<void> {
+): Promise<ServerProcess> {
+  const server = new ServerProcess(options);
   const ownLine = `\nprocess_id:${server.pid}\r`;
   await server.waitUntilReady(
     async () => (await askRedis(port, 'INFO server')).includes(ownLine),
     START_LIMIT_MS,
   );
-}
-
-async function empty(folder: string, keptFiles: readonly string[]): Promise<void> {
-  for (const name of await readdir(folder)) {
-    if (keptFiles.includes(name)) continue;
-    await rm(join(folder, name), { recursive: true, force: true });
-  }
+  return server;
 }

@@ -17,6 +17,8 @@ export interface ServerProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** The user and group to run as. Only root may change them. */
   readonly userId?: number | undefined;
+  /** Whether the processes that it starts end with it when this process is gone. */
+  readonly isGroup?: boolean;
 }
 
 /** The server ended before it was ready; `log` is the end of what it printed. */
@@ -40,7 +42,7 @@ export class ServerProcess {
   readonly #exited: Promise<unknown>;
 
   constructor(private readonly options: ServerProcessOptions) {
-    const { program, args, folder, logFile, endSignal, environment, userId } = options;
+    const { program, args, folder, logFile, endSignal, environment, userId, isGroup } = options;
     const log = openSync(logFile, 'a');
     this.#child = spawn(program, args, {
       cwd: folder,
@@ -55,7 +57,7 @@ export class ServerProcess {
     // A program that cannot be started has no exit event, only an error.
     this.#exited = once(this.#child, 'exit').catch(() => {});
     if (this.#child.pid !== undefined) {
-      const pid = this.#child.pid;
+      const pid = isGroup ? -this.#child.pid : this.#child.pid;
       const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid, signal: endSignal });
       void this.#exited.then(cancelCleanUp);
     }
@@ -95,6 +97,16 @@ export class ServerProcess {
       }
       await sleep(10);
     }
+  }
+
+  /** Waits until it has done its work. @throws ServerStartError if it fails */
+  async succeeds(): Promise<void> {
+    this.#child.ref();
+    await this.#exited;
+    const { exitCode } = this.#child;
+    if (exitCode === 0) return;
+    const message = `${this.options.program} failed with exit code ${exitCode}`;
+    throw new ServerStartError(message, this.#logTail());
   }
 
   /** Sends a signal, unless the server has ended. */

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   findMariaDbPrograms,
   hasMariaDb,
@@ -24,32 +24,125 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { afterTest } from '../../../test/support/after-test.js';
 import { describeIf } from '../../../test/support/describe-if.js';
+import { eventually } from '../../../test/support/eventually.js';
 import { UNGUARDED } from '../../../test/support/run-command.js';
 
-/** Not with a server of `MARIADB_URL` alone: these tests start some. */
-const describeWithMariaDbPrograms = describeIf(findMariaDbPrograms() !== undefined, 'no MariaDB');
+interface Kind {
+  readonly name: string;
+  readonly start: () => Promise<{ url: string; pid: number; stop(): Promise<void> }>;
+  /** With an option that the server does not know. */
+  readonly startWrongly: () => Promise<unknown>;
+  /** What one setting is, which `start` has changed, and where the server keeps its files. */
+  readonly ask: (url: string) => Promise<{ setting: unknown; folder: string }>;
+  readonly provide: () => Promise<{ url: string; source: string; stop(): Promise<void> }>;
+  readonly variables: readonly string[];
+}
 
-const cleanUps: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
-});
+const REDIS: Kind = {
+  name: 'Redis',
+  start: () => startRedis({ args: ['--maxclients', '17'] }),
+  startWrongly: () => startRedis({ args: ['--no-such-option', '1'] }),
+  async ask(url) {
+    const redis = client(url);
+    const [, setting] = (await redis.config('GET', 'maxclients')) as [string, string];
+    const [, folder] = (await redis.config('GET', 'dir')) as [string, string];
+    return { setting, folder };
+  },
+  provide: provideRedis,
+  variables: ['REDIS_URL'],
+};
+
+const POSTGRES: Kind = {
+  name: 'PostgreSQL',
+  start: () => PostgresServer.start({ settings: { max_connections: '17' } }).then(stopped),
+  startWrongly: () => PostgresServer.start({ settings: { no_such_option: '1' } }).then(stopped),
+  async ask(url) {
+    const database = new pg.Client(url);
+    await database.connect();
+    try {
+      const show = `SELECT current_setting('max_connections') setting, current_setting('data_directory') data`;
+      const [row] = (await database.query<{ setting: string; data: string }>(show)).rows;
+      return { setting: row?.setting, folder: join(row?.data ?? '', '..') };
+    } finally {
+      await database.end();
+    }
+  },
+  provide: providePostgres,
+  variables: ['DATABASE_URL', 'POSTGRES_URL'],
+};
+
+const MARIADB: Kind = {
+  name: 'MariaDB',
+  start: () => MariaDbServer.start({ args: ['--max-connections=17'] }).then(stopped),
+  startWrongly: () => MariaDbServer.start({ args: ['--no-such-option'] }).then(stopped),
+  async ask(url) {
+    const connection = await createConnection(url);
+    try {
+      const show = 'SELECT @@max_connections AS setting, @@datadir AS data';
+      const [[row]] = (await connection.query(show)) as unknown as [[Record<string, string>]];
+      return { setting: String(row['setting']), folder: join(row['data'] ?? '', '..') };
+    } finally {
+      await connection.end();
+    }
+  },
+  provide: provideMariaDb,
+  variables: ['MARIADB_URL', 'MYSQL_URL'],
+};
+
+describeServer(REDIS);
+describeServer(POSTGRES);
+/** Not with a server of `MARIADB_URL` alone: these tests start some. */
+describeServer(MARIADB, describeIf(findMariaDbPrograms() !== undefined, 'no MariaDB'));
+
+function describeServer(
+  { name, start, startWrongly, ask, provide, variables }: Kind,
+  describeOne: (name: string, tests: () => void) => void = describe,
+): void {
+  describeOne(name, () => {
+    it('starts as asked, and leaves neither process nor folder after stop', async () => {
+      const server = await start();
+      const { setting, folder } = await ask(server.url);
+      expect(setting).toBe('17');
+      expect(existsSync(folder)).toBe(true);
+
+      await server.stop();
+      await server.stop();
+      expect(isAlive(server.pid)).toBe(false);
+      expect(existsSync(folder)).toBe(false);
+    });
+
+    it('says what the server printed when it does not start', async () => {
+      await expect(startWrongly()).rejects.toThrow(/no.such.option/);
+    });
+
+    it.each(variables)('%s is used as it is, and that server is not stopped', async (variable) => {
+      const server = await start();
+      for (const other of variables) setEnvironment(other, undefined);
+      setEnvironment(variable, server.url);
+
+      const provided = await provide();
+      expect(provided).toMatchObject({ url: server.url, source: variable });
+      await provided.stop();
+
+      expect(await ask(server.url)).toMatchObject({ setting: '17' });
+    });
+
+    it('is provided otherwise, and stopped', async () => {
+      for (const variable of variables) setEnvironment(variable, undefined);
+
+      const provided = await provide();
+      expect(provided.source).toMatch(/^(container|binary)$/);
+      await ask(provided.url);
+
+      await provided.stop();
+      await expect(ask(provided.url)).rejects.toThrow();
+    });
+  });
+}
 
 describe('RedisServer', () => {
-  it('starts empty, answers, and leaves neither process nor folder after stop', async () => {
-    const server = await startRedis();
-    const redis = client(server.url);
-
-    await expect(redis.dbsize()).resolves.toBe(0);
-    const folder = (await redis.config('GET', 'dir'))[1]!;
-    expect(existsSync(folder)).toBe(true);
-
-    await server.stop();
-    await server.stop();
-    expect(isAlive(server.pid)).toBe(false);
-    expect(existsSync(folder)).toBe(false);
-  });
-
   it('several at once get ports of their own', async () => {
     const servers = await Promise.all([startRedis(), startRedis(), startRedis(), startRedis()]);
 
@@ -113,10 +206,6 @@ describe('RedisServer', () => {
     expect(isAlive(server.pid)).toBe(false);
   });
 
-  it('says what redis-server printed when it does not start', async () => {
-    await expect(startRedis({ args: ['--no-such-option', '1'] })).rejects.toThrow(/no-such-option/);
-  });
-
   it('says that a port asked for is taken', async () => {
     const { port } = await startRedis();
 
@@ -127,11 +216,11 @@ describe('RedisServer', () => {
 describe('RedisReplicaSet', () => {
   it('has a master that a replica follows, fails over when told to, and leaves no process behind', async () => {
     const set = await RedisReplicaSet.start();
-    cleanUps.push(() => set.stop());
+    afterTest(() => set.stop());
     const [first, second] = set.servers;
     expect(await set.master()).toBe(first);
     const through = new Redis({ sentinels: set.sentinels, name: set.name });
-    cleanUps.push(() => through.disconnect());
+    afterTest(() => through.disconnect());
     await through.set('key', 'value');
     expect(await through.wait(1, 5_000)).toBe(1);
     expect(await client(second.url).get('key')).toBe('value');
@@ -149,7 +238,7 @@ describe('RedisReplicaSet', () => {
       replicas: 2,
       args: ['--min-replicas-to-write', '1'],
     });
-    cleanUps.push(() => set.stop());
+    afterTest(() => set.stop());
     expect(set.servers).toHaveLength(3);
     const [first] = set.servers;
     expect(await client(first.url).set('key', 'value')).toBe('OK');
@@ -167,130 +256,20 @@ describe('RedisReplicaSet', () => {
   });
 });
 
-describe('PostgresServer', () => {
-  it('starts, answers, and leaves neither process nor folder after stop', async () => {
-    const server = await startPostgres({ settings: { max_connections: '7' } });
-
-    const rows = await query(server.url, 'SHOW max_connections');
-    expect(rows).toEqual([{ max_connections: '7' }]);
-    const [{ data_directory: data }] = (await query(server.url, 'SHOW data_directory')) as [
-      { data_directory: string },
-    ];
-    expect(existsSync(data)).toBe(true);
-
-    await server.stop();
-    await server.stop();
-    expect(isAlive(server.pid)).toBe(false);
-    expect(existsSync(join(data, '..'))).toBe(false);
-  });
-
-  it('says what postgres printed when it does not start', async () => {
-    await expect(startPostgres({ settings: { no_such_setting: '1' } })).rejects.toThrow(
-      /no_such_setting/,
-    );
-  });
-});
-
-describeWithMariaDbPrograms('MariaDbServer', () => {
-  it('starts, answers, and leaves neither process nor folder after stop', async () => {
-    const server = await startMariaDb({ args: ['--max-connections=17'] });
-
-    const [row] = await queryMariaDb(
-      server.url,
-      'SELECT @@max_connections AS connections, @@datadir AS data, current_user() AS user',
-    );
-    expect(row).toMatchObject({ connections: 17, user: 'root@127.0.0.1' });
-    const temporary = join(row!['data'] as string, '..');
-    expect(existsSync(temporary)).toBe(true);
-
-    await server.stop();
-    await server.stop();
-    expect(isAlive(server.pid)).toBe(false);
-    expect(existsSync(temporary)).toBe(false);
-  });
-
-  it('says what mariadbd printed when it does not start', async () => {
-    await expect(startMariaDb({ args: ['--no-such-option'] })).rejects.toThrow(/no-such-option/);
-  });
-});
-
-describe('provideRedis', () => {
-  it('uses REDIS_URL as it is, and neither empties nor stops that server', async () => {
-    const server = await startRedis();
-    await client(server.url).set('key', 'value');
-    setEnvironment('REDIS_URL', server.url);
-
-    const provided = await provideRedis();
-    expect(provided).toMatchObject({ url: server.url, source: 'REDIS_URL' });
-    await provided.stop();
-
-    await expect(client(server.url).get('key')).resolves.toBe('value');
-  });
-
-  it('starts a server otherwise, and stops it', async () => {
-    setEnvironment('REDIS_URL', undefined);
-
-    const provided = await provideRedis();
-    expect(provided.source).toMatch(/^(container|binary)$/);
-    await expect(client(provided.url).ping()).resolves.toBe('PONG');
-
-    await provided.stop();
-    await expect(client(provided.url).ping()).rejects.toThrow();
-  });
-
+describe('what provides servers', () => {
   it('passes over a Docker engine that does not answer, quickly', async () => {
     setEnvironment('REDIS_URL', undefined);
     const silent = createServer(() => {}).listen(0, '127.0.0.1');
     await once(silent, 'listening');
-    cleanUps.push(() => (silent.closeAllConnections(), silent.close()));
+    afterTest(() => (silent.closeAllConnections(), silent.close()));
     setEnvironment('DOCKER_HOST', `tcp://127.0.0.1:${(silent.address() as AddressInfo).port}`);
 
     const before = performance.now();
     const provided = await provideRedis();
-    cleanUps.push(() => provided.stop());
+    afterTest(() => provided.stop());
 
     expect(provided.source).toBe('binary');
     expect(performance.now() - before).toBeLessThan(2_000);
-  });
-});
-
-describe('providePostgres', () => {
-  it.each(['DATABASE_URL', 'POSTGRES_URL'] as const)(
-    'uses %s as it is, and does not stop that server',
-    async (variable) => {
-      const server = await startPostgres();
-      setEnvironment('DATABASE_URL', undefined);
-      setEnvironment(variable, server.url);
-
-      const provided = await providePostgres();
-      expect(provided).toMatchObject({ url: server.url, source: variable });
-      await provided.stop();
-
-      await expect(query(server.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
-    },
-  );
-
-  it('starts a server otherwise, and stops it', async () => {
-    setEnvironment('DATABASE_URL', undefined);
-    setEnvironment('POSTGRES_URL', undefined);
-
-    const provided = await providePostgres();
-    expect(provided.source).toMatch(/^(container|binary)$/);
-    await expect(query(provided.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
-
-    await provided.stop();
-    await expect(query(provided.url, 'SELECT 1')).rejects.toThrow();
-  });
-});
-
-describe('provideMariaDb', () => {
-  it.each(['MARIADB_URL', 'MYSQL_URL'] as const)('uses %s as it is', async (variable) => {
-    const url = 'mysql://root@127.0.0.1:1';
-    setEnvironment('MARIADB_URL', undefined);
-    setEnvironment(variable, url);
-
-    expect(hasMariaDb()).toBe(true);
-    await expect(provideMariaDb()).resolves.toMatchObject({ url, source: variable });
   });
 
   // Where this folder has all of MariaDB, as on systems with one folder for programs, PATH hides none.
@@ -302,21 +281,10 @@ describe('provideMariaDb', () => {
 
     expect(hasMariaDb()).toBe(false);
     await expect(provideMariaDb()).rejects.toThrow(/MARIADB_URL.*mariadb-server/);
-  });
-});
 
-describeWithMariaDbPrograms('provideMariaDb', () => {
-  it('starts a server without either variable, and stops it', async () => {
-    setEnvironment('MARIADB_URL', undefined);
-    setEnvironment('MYSQL_URL', undefined);
-
+    setEnvironment('MYSQL_URL', 'mysql://root@127.0.0.1:1');
     expect(hasMariaDb()).toBe(true);
-    const provided = await provideMariaDb();
-    expect(provided.source).toBe('binary');
-    await expect(queryMariaDb(provided.url, 'SELECT 1 AS one')).resolves.toEqual([{ one: 1 }]);
-
-    await provided.stop();
-    await expect(queryMariaDb(provided.url, 'SELECT 1')).rejects.toThrow();
+    await expect(provideMariaDb()).resolves.toMatchObject({ source: 'MYSQL_URL' });
   });
 });
 
@@ -329,7 +297,7 @@ describe('servers nobody stopped', () => {
         env: { ...process.env, ...(ending === 'throw' && UNGUARDED), TMPDIR: temporary },
         stdio: ['ignore', 'pipe', 'ignore'],
       });
-      cleanUps.push(() => parent.kill('SIGKILL'));
+      afterTest(() => parent.kill('SIGKILL'));
       const ended = once(parent, 'exit');
 
       const [line] = (await once(createInterface({ input: parent.stdout }), 'line')) as [string];
@@ -346,57 +314,26 @@ describe('servers nobody stopped', () => {
 });
 
 async function startRedis(options?: Parameters<typeof RedisServer.start>[0]): Promise<RedisServer> {
-  const server = await RedisServer.start(options);
-  cleanUps.push(() => server.stop());
-  return server;
+  return stopped(await RedisServer.start(options));
 }
 
-async function startPostgres(
-  options?: Parameters<typeof PostgresServer.start>[0],
-): Promise<PostgresServer> {
-  const server = await PostgresServer.start(options);
-  cleanUps.push(() => server.stop());
-  return server;
-}
-
-async function startMariaDb(
-  options?: Parameters<typeof MariaDbServer.start>[0],
-): Promise<MariaDbServer> {
-  const server = await MariaDbServer.start(options);
-  cleanUps.push(() => server.stop());
+/** At the end of the test. */
+function stopped<Server extends { stop(): Promise<void> }>(server: Server): Server {
+  afterTest(() => server.stop());
   return server;
 }
 
 function client(url: string): Redis {
   const redis = new Redis(url, { retryStrategy: () => null, maxRetriesPerRequest: 0 });
   redis.on('error', () => {});
-  cleanUps.push(() => redis.disconnect());
+  afterTest(() => redis.disconnect());
   return redis;
-}
-
-async function query(url: string, sql: string): Promise<unknown[]> {
-  const database = new pg.Client(url);
-  await database.connect();
-  try {
-    return (await database.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await database.end();
-  }
-}
-
-async function queryMariaDb(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const connection = await createConnection(url);
-  try {
-    return (await connection.query(sql))[0] as Record<string, unknown>[];
-  } finally {
-    await connection.end();
-  }
 }
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'dev-servers-test-'));
   chmodSync(path, 0o755); // PostgreSQL may run as another user, who must get through.
-  cleanUps.push(() => rmSync(path, { recursive: true, force: true }));
+  afterTest(() => rmSync(path, { recursive: true, force: true }));
   return path;
 }
 
@@ -410,18 +347,6 @@ function setEnvironment(name: string, value: string | undefined): void {
     if (to === undefined) delete process.env[name];
     else process.env[name] = to;
   };
-  cleanUps.push(() => set(before));
+  afterTest(() => set(before));
   set(value);
-}
-
-async function eventually(assert: () => void | Promise<void>, limitMs = 5_000): Promise<void> {
-  const deadline = performance.now() + limitMs;
-  for (;;) {
-    try {
-      return await assert();
-    } catch (error) {
-      if (performance.now() > deadline) throw error;
-      await sleep(20);
-    }
-  }
 }
