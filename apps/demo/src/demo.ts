@@ -2,20 +2,18 @@ import { providePostgres, provideRedis } from 'dev-servers';
 import { randomBytes } from 'node:crypto';
 import type { Cleanup } from './cleanup.js';
 import { DemoRedis } from './demo-redis.js';
-import { flashSaleScenario } from './flash-sale.scenario.js';
 import type { DemoOptions } from './options.js';
 import type { Progress } from './progress.js';
 import { salesLegend, salesTable } from './report.js';
 import type { Sale } from './sale.js';
-import type { Scenario } from './scenario.js';
+import { flashSaleScenario, type Scenario, workersScenario } from './scenarios.js';
 import { Shop } from './shop.js';
 import { ShopDatabase } from './shop-database.js';
-import { StockApiFleet } from './stock-api-fleet.js';
+import { StockApi } from './stock-api.js';
 import { whole } from './table.js';
-import { Trap } from './trap/trap.js';
+import { playTrap } from './trap/trap.js';
 import { trapLegend, trapTable } from './trap/trap-report.js';
 import type { Trial } from './trap/trial.js';
-import { workersScenario } from './workers.scenario.js';
 
 const PROCESSES = 3;
 /** How often a sale without the lock is repeated, at most, until it goes wrong. */
@@ -58,18 +56,23 @@ export async function runDemo(
   );
 
   progress.say(`Starting ${PROCESSES} processes of stock-api`);
-  const fleet = await cleanup.use(
-    async () =>
-      new StockApiFleet(PROCESSES, {
-        ...STOCK_API_SETTINGS,
-        DATABASE_URL: database.url,
-        REDIS_URL: redisServer.url,
-      }),
-    (started) => started.stop(),
+  const settings = {
+    ...STOCK_API_SETTINGS,
+    DATABASE_URL: database.url,
+    REDIS_URL: redisServer.url,
+  };
+  const processes = await cleanup.use(
+    async () => Array.from({ length: PROCESSES }, () => new StockApi(settings)),
+    async (started) => {
+      await Promise.all(started.map((process) => process.stop()));
+    },
   );
-  for (const line of await fleet.ready()) progress.say(line);
+  const origins = await Promise.all(processes.map((process) => process.ready()));
+  for (const [n, { pid }] of processes.entries()) {
+    progress.say(`stock-api ${n + 1}: pid ${pid}, ${origins[n]}`);
+  }
 
-  const shop = new Shop(fleet, database, redis, name);
+  const shop = new Shop(processes, database, redis, name);
   const sales: Sale[] = [];
   for (const scenario of [workersScenario, flashSaleScenario(options)]) {
     progress.say(scenario.story);
@@ -77,7 +80,8 @@ export async function runDemo(
     sales.push(await play(shop, scenario, true, 'with lock', progress));
   }
 
-  const trials = await new Trap(database, redisServer.url, name, cleanup).play(progress);
+  const stage = { database, redisUrl: redisServer.url, name, cleanup };
+  const trials = await playTrap(stage, progress);
 
   console.log(`\n${salesTable(sales)}\n${salesLegend(redisServer.source === 'REDIS_URL')}\n`);
   console.log(`The trap\n\n${trapTable(trials)}\n${trapLegend()}\n`);

@@ -1,4 +1,4 @@
-import type { Outcome, Scenario } from './scenario.js';
+import type { Outcome, Scenario } from './scenarios.js';
 import type { Books } from './shop-database.js';
 
 /** One answered request. */

@@ -4,20 +4,20 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { useRedisServer } from '../../../test/support/own-redis.js';
 import { ShopDatabase } from '../../demo/src/shop-database.js';
-import { StockApiProcess } from '../../demo/src/stock-api-process.js';
+import { StockApi } from '../../demo/src/stock-api.js';
 
 const PAUSE_OF_SLOW_MS = 700;
 
 let postgres: ProvidedPostgres;
 let database: ShopDatabase;
 let settings: Record<string, string>;
-const started: StockApiProcess[] = [];
+const started: StockApi[] = [];
 
 /** Two ordinary processes. */
 let first: string;
 let second: string;
 /** One that hardly waits for a lock and works slowly. */
-let slowProcess: StockApiProcess;
+let slowProcess: StockApi;
 let slow: string;
 
 afterAll(async () => {
@@ -262,8 +262,8 @@ interface LockState {
   readonly fence: { readonly token: number } | null;
 }
 
-function start(extra: Record<string, string>): StockApiProcess {
-  const process = new StockApiProcess({ ...settings, ...extra });
+function start(extra: Record<string, string>): StockApi {
+  const process = new StockApi({ ...settings, ...extra });
   started.push(process);
   return process;
 }
