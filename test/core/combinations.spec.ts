@@ -165,7 +165,7 @@ class Scene {
     }
   }
 
-  /** Asks again inside of its parent's hold, perhaps for another key as well. */
+  /** Asks again inside its parent's hold, perhaps for another key as well. */
   async #branch(engine: LockEngine, who: string, keys: string[], parent: Lock): Promise<void> {
     const random = this.#random;
     const own = random.chance(0.3)

@@ -829,7 +829,7 @@ describe('a fixed lease', () => {
 });
 
 describe('a store that says nothing while a lease is confirmed for the next caller', () => {
-  it('is not taken for a busy lock [D14]', async () => {
+  it('is not mistaken for a busy lock [D14]', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held({ leaseMs: 2_000 });
     const second = engine.withLock(
@@ -878,7 +878,7 @@ describe('a lease that `ensureRemaining` has prolonged by much', () => {
 });
 
 describe('a renewal that was not answered', () => {
-  it('is told of with the time that is left of the hold, if that ends before its lease', async () => {
+  it("is reported with the rest of the hold's time, if that ends before its lease", async () => {
     const { clock, store, events, held } = await startScripted({ maxHoldMs: 12_000 });
     await held();
     await clock.advance(10_000);

@@ -8,7 +8,7 @@ import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-lo
 import { FakeClock, settled } from '../support/fake-clock.js';
 
 const WAIT_MS = 1_500;
-/** What a call may take longer, while an answer is on its way. */
+/** How much longer a call may take while an answer is outstanding. */
 const GRACE_MS = 1_000;
 const LIMIT_MS = 5_000;
 
@@ -69,7 +69,7 @@ const KINDS: readonly [string, Call][] = [
   ['several keys, fixed', (engine, waitMs) => engine.acquire(FIVE, { waitMs, ...fixed })],
   ['several keys, tried', (engine, waitMs) => engine.tryAcquire(FIVE, { waitMs, ...fixed })],
   [
-    'several keys inside of a call',
+    'several keys inside a call',
     (engine, waitMs) => engine.withLock(FIVE, { waitMs, ...fixed }, async () => {}),
   ],
 ];

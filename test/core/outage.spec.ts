@@ -240,7 +240,7 @@ describe('while the store is away', () => {
     expect((await next).isHeld).toBe(true);
   });
 
-  it('a release whose answer was waited for in vain is not waited for once more', async () => {
+  it('a release whose answer did not come in time is not waited for again', async () => {
     const { store, engine, held } = await startScripted();
     const { hold, token } = await held();
     void engine.acquire(KEY, { renew: false, waitMs: 60_000 }).catch(() => {});

@@ -513,7 +513,7 @@ describe('a branch whose turn comes at the end of its wait, after the hold was l
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('is told that the lock was not acquired if somebody else has it [D39]', async () => {
+  it('fails with LockNotAcquiredError if somebody else has it [D39]', async () => {
     const { engine, works, branch } = await suspended((other) => other.acquire('k'));
     expect(branch).toMatchObject({ reason: { code: 'LOCK_NOT_ACQUIRED' } });
     expect(works).toEqual([]);

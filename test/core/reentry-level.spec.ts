@@ -16,7 +16,7 @@ function start() {
   return { root: new ReentryLevel(hold), users: () => users };
 }
 
-/** A call inside of the re-entry level that enters at once. */
+/** A call inside the re-entry level that enters at once. */
 function inside(parent: ReentryLevel): ReentryLevel {
   void parent.mutex.enter(clock, 0);
   return new ReentryLevel(parent.hold, parent);

@@ -66,7 +66,7 @@ describe('what the store refuses to take back', () => {
     expect(new Set(tried).size).toBe(KEYS);
   });
 
-  it('is tried one after the other again after all of it was tried at once in vain', async () => {
+  it('is tried one after the other again after trying all of it at once has failed', async () => {
     const { clock, store, tried } = await start();
     for (let i = 0; i < 3; i++) {
       store.listener.storeBack();

@@ -60,7 +60,7 @@ describe('a lock that was free', () => {
     const { store, engine, lock } = await startHeld();
     const others = Array.from({ length: 5 }, () => engine.acquire(KEY));
     expect(await store.unanswered()).toEqual(['renew']);
-    void lock.release(); // the renewal on its way confirms the lease for the next call as well
+    void lock.release(); // the renewal in flight confirms the lease for the next call as well
     expect(await store.unanswered()).toEqual(['renew']);
     (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
     const numbers: number[] = [];
@@ -212,7 +212,7 @@ describe('a grant that came as a message', () => {
   it('gives out no number that others may have had since, if its command was repeated', async () => {
     const { clock, store, waiting, grant } = await startScripted();
     const { hold, token } = await waiting();
-    clock.block(20_000); // the grant has lapsed, and the repeated command has got the key anew
+    clock.block(20_000); // the grant has lapsed, and the repeated command has got the key again
     grant(token, FIRST);
     await store.next('recheck'); // its time has come as well
     const renewal = await store.next('renew');

@@ -288,7 +288,7 @@ describe('a single try of several keys', () => {
 
 describe('several keys, waited for', () => {
   it.each([3_000, 1_260, 1_240, 1_205, 1_195, 1_170])(
-    'a process that has stood still for %d ms waits for the answer to its next command all the same',
+    'a process that has stood still for %d ms still waits for the answer to its next command',
     async (blockedMs) => {
       const { clock, store, engine } = await startScripted();
       const call = engine.acquire(['a', 'b'], { waitMs: 200 });
@@ -303,7 +303,7 @@ describe('several keys, waited for', () => {
     },
   );
 
-  it('a process that has stood still waits for the renewal of its fixed leases all the same', async () => {
+  it('a process that has stood still still waits for the renewal of its fixed leases', async () => {
     const { clock, store, engine } = await startScripted();
     const call = engine.acquire(['a', 'b'], { waitMs: 200, renew: false });
     for (let i = 0; i < 2; i++) (await store.next('together')).reply(busy);

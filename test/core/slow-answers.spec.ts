@@ -25,7 +25,7 @@ describe('a grant that came by a message', () => {
 });
 
 describe('a call whose wait ends while its lease is confirmed', () => {
-  it('is told of the latest answer, not of an earlier one', async () => {
+  it('fails with the latest answer, not an earlier one', async () => {
     const { clock, store, engine, held } = await startScripted();
     const { hold } = await held({ leaseMs: LEASE_MS });
     const leaseMs = 4 * LEASE_MS;
@@ -117,7 +117,7 @@ describe('a round trip that is longer than the lease', () => {
   });
 });
 
-describe('a slow answer to a waiter that looks again', () => {
+describe('a slow answer to a waiter that checks again', () => {
   it('counts like any other', async () => {
     const { clock, store, waiting } = await startScripted();
     const { hold } = await waiting({ leaseMs: LEASE_MS, waitMs: 60_000 });

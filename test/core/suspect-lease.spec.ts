@@ -16,7 +16,7 @@ const renewed = { kind: 'renewed', blockEnd: 2_000_000, waiters: 0 } as const;
 
 type Scene = Awaited<ReturnType<typeof startScripted>>;
 
-/** A call that holds the key, and does what it is told under it. */
+/** A call that holds the key, and runs the commands of the test under it. */
 async function holding({ store, engine }: Scene, options: LockOptions = {}) {
   const mayGoOn = makeGate();
   let nested: () => Promise<unknown> = () => Promise.resolve();

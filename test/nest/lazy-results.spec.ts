@@ -6,7 +6,7 @@ import { lazy } from '../support/lazy.js';
 
 type Ask = () => Promise<string>;
 
-/** Whether a nested call joins the outer one: if not, it waits for it in vain. */
+/** Whether a nested call joins the outer one: if not, it waits for its whole time. */
 const asking =
   (locks: LockService): Ask =>
   () =>
