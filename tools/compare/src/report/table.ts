@@ -9,7 +9,10 @@ export function resultsTable({ scenarios }: Results): string {
     listOf(peers.filter(({ outcome }) => !outcome.holds).map(names)),
     listOf(peers.filter(({ outcome }) => outcome.holds).map(names)),
   ]);
-  return table([['what happens', '✗', '✓'], ...rows]);
+  return markdownTable(
+    ['what happens', '✗', '✓'],
+    rows.map((cells) => cells.map(marked)),
+  );
 }
 
 /** The version of each library. */
@@ -63,15 +66,14 @@ function namesOf(scenarios: readonly ScenarioResult[]): (side: SideResult) => st
 
 /** The most frequent settings of each library that has the same ones more than twice. */
 function settingsOf(scenarios: readonly ScenarioResult[]): Map<string, string> {
-  const counts = new Map<string, number>();
   const usual = new Map<string, string>();
+  const counts = new Map<string, number>();
   const countOf = (library: string, settings = ''): number =>
     counts.get(`${library} ${settings}`) ?? 0;
-  for (const { library, settings } of sidesOf(scenarios).filter(
-    ({ settings }) => settings !== '',
-  )) {
-    counts.set(`${library} ${settings}`, countOf(library, settings) + 1);
-    const count = countOf(library, settings);
+  for (const { library, settings } of sidesOf(scenarios)) {
+    if (settings === '') continue;
+    const count = countOf(library, settings) + 1;
+    counts.set(`${library} ${settings}`, count);
     if (count > Math.max(2, countOf(library, usual.get(library)))) usual.set(library, settings);
   }
   return usual;
@@ -83,13 +85,6 @@ function sidesOf(scenarios: readonly ScenarioResult[]): SideResult[] {
 
 function listOf(names: readonly string[]): string {
   return names.join(', ');
-}
-
-function table([head = [], ...rows]: readonly (readonly string[])[]): string {
-  return markdownTable(
-    head,
-    rows.map((cells) => cells.map(marked)),
-  );
 }
 
 /** Text of one line, in which only backquotes and links are marks. */

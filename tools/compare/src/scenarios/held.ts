@@ -22,6 +22,7 @@ interface Held {
 type Hold = (server: RedisServer) => Promise<Held>;
 
 const HANGING_LEASE_MS = 2_000;
+const WATCHED_MS = 8_000;
 const NEVER = new Promise<never>(() => {});
 
 /** Work that never ends, under a lock that is renewed for it. */
@@ -63,8 +64,6 @@ function holdingRedisson(leaseMs: number): Hold {
     return { key: 'stock:42', isLost: () => false }; // it has nothing that could tell
   };
 }
-
-const WATCHED_MS = 8_000;
 
 export const redisHangs: Scenario<Pick<Held, 'isLost'>> = {
   title: 'Redis hangs while the lock is held',

@@ -1,7 +1,7 @@
 import { type DynamicModule, Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Scenario } from '../scenario.js';
-import { decorated, type LockDecorator, ourModule } from './decorated.js';
+import { type LockDecorator, ourModule, startApplication } from './decorated.js';
 import { Inside } from './inside.js';
 import type { RedisServer } from './redis.js';
 
@@ -31,8 +31,20 @@ interface Locks {
 /** One running instance of an application. It does the work under its lock, or fails if that is busy for too long. */
 type Instance = (work: () => Promise<void>) => Promise<unknown>;
 
-/** Instances that run at the same time, by name. */
-type Phase = () => Promise<Record<string, Instance>>;
+type Version = 'old' | 'both' | 'new' | 'on one key: theirs' | 'ours';
+
+/** What stands above the method in each version of the application. */
+const DECORATORS: Record<Version, (locks: Locks) => [outer: LockDecorator, inner?: LockDecorator]> =
+  {
+    old: (locks) => [locks.old],
+    both: (locks) => [locks.around ?? locks.new, locks.old],
+    new: (locks) => [locks.new],
+    'on one key: theirs': (locks) => [locks.onOurKey],
+    ours: (locks) => [locks.newOnOneKey ?? locks.new],
+  };
+
+/** Two versions whose instances run at the same time. */
+type Phase = readonly [Version, Version];
 
 const CALLERS = 3;
 const PHASE_MS = 4_000;
@@ -42,14 +54,8 @@ const WORK_MS = 10;
 export function migrationScenario(migration: Migration): Scenario<readonly Phase[]> {
   const { library, settings } = migration;
 
-  /** Opens an instance. @param above stands above the lock */
-  const instance = async (
-    server: RedisServer,
-    choose: (locks: Locks) => LockDecorator,
-    above: (locks: Locks) => LockDecorator = () => () => {},
-  ): Promise<Instance> => {
-    const locks = await migration.locks(server);
-    const [outer, inner] = [above(locks), choose(locks)];
+  const open = async (version: Version, server: RedisServer): Promise<Instance> => {
+    const [outer, inner = NO_LOCK] = DECORATORS[version](await migration.locks(server));
     @Injectable()
     class StockService {
       @outer
@@ -58,57 +64,46 @@ export function migrationScenario(migration: Migration): Scenario<readonly Phase
         if (id === '42') await work();
       }
     }
-    const modules = migration.module === undefined ? [] : [await migration.module(server)];
-    const stocks = await decorated(inner, ourModule(server), ...modules).start(StockService);
-    return (work) => stocks.take('42', work);
+    const module = await migration.module?.(server);
+    const imports = [ourModule(server), ...(module === undefined ? [] : [module])];
+    const app = await startApplication({ imports, providers: [StockService] });
+    return (work) => app.get(StockService).take('42', work);
   };
-
-  const openOld = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.old);
-  const openNew = (server: RedisServer): Promise<Instance> => instance(server, (it) => it.new);
-  const openBoth = (server: RedisServer): Promise<Instance> =>
-    instance(
-      server,
-      (it) => it.old,
-      (it) => it.around ?? it.new,
-    );
 
   return {
     title: `Replacing ${library}, instance by instance`,
     workload: `${CALLERS} callers of each instance want one key for ${PHASE_MS / 1_000} s.`,
     limitMs: 60_000,
     areBothNeeded: true,
-    async play(phases) {
+    async play(phases, server) {
       const inside = new Inside();
       const words: string[] = [];
-      for (const phase of phases) words.push(await run(await phase(), inside));
+      for (const [first, second] of phases) {
+        const instances = {
+          [first]: await open(first, server),
+          [second]: await open(second, server),
+        };
+        words.push(await run(instances, inside));
+      }
       return {
         holds: inside.most === 1,
         figure: `${inside.most} inside at once`,
         words: `Holds: ${words.join('; ')}.`,
       };
     },
-    peers: [
-      {
-        library,
-        settings,
-        open: (server) => [
-          async () => ({ old: await openOld(server), new: await openNew(server) }),
-        ],
-      },
-    ],
+    peers: [{ library, settings, open: () => [['old', 'new']] }],
     ours: {
       settings: '',
-      open: (server) => [
-        async () => ({ old: await openOld(server), both: await openBoth(server) }),
-        async () => ({ both: await openBoth(server), new: await openNew(server) }),
-        async () => ({
-          'on one key: theirs': await instance(server, (it) => it.onOurKey),
-          ours: await instance(server, (it) => it.newOnOneKey ?? it.new),
-        }),
+      open: () => [
+        ['old', 'both'],
+        ['both', 'new'],
+        ['on one key: theirs', 'ours'],
       ],
     },
   };
 }
+
+const NO_LOCK: LockDecorator = () => {};
 
 /** @returns how often which of them got its turn. @throws Error if one never did: then nothing was proven */
 async function run(instances: Record<string, Instance>, inside: Inside): Promise<string> {
