@@ -4,7 +4,7 @@
  * documents, in projects as users have them (`projects`); and the runs that take minutes, such as that of the heap over
  * hundreds of thousands of calls (`soak`).
  */
-import library from './jest.config.mjs';
+import library from './jest.library.config.mjs';
 
 const esm = library.projects.find(({ displayName }) => displayName === 'esm');
 

@@ -6,7 +6,8 @@
  *     npm run faults -- --times 10 --load    ten times in a row, with two busy processes beside it
  *     npm run faults -- --long               a million tries, a wait of minutes, 10,000 hand-overs
  *
- * What takes minutes (a wait of three of them, a million tries) is done in full here, and shorter in `npm run test:tools`.
+ * What takes minutes (a wait of three of them, a million tries) is done in full here, and shorter in
+ * `npm run test:tools`.
  * Stops at the first failure. The exit code is 0 only when every run was green.
  */
 import { runCLI } from 'jest';
@@ -50,8 +51,7 @@ for (let run = 1; run <= times && isGreen; run += 1) {
   const reporters = [[TABLE, { title, isShort: run > 1 }]];
   const tests = ['test/faults/', 'test/processes/', 'test/soak/scale'];
   // Fewer than in `npm test`: what is measured is the fault, not the other tests.
-  const config = fileURLToPath(new URL('../../jest.all.config.mjs', import.meta.url));
-  const argv = { _: tests, $0: 'jest', config, reporters, maxWorkers: '100%' };
+  const argv = { _: tests, $0: 'jest', reporters, maxWorkers: '100%' };
   isGreen = (await runCLI(argv, [ROOT])).results.success;
 }
 for (const child of load) child.kill();

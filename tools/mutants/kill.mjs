@@ -20,11 +20,10 @@ const CORE_TEST_LIMIT_MS = 30_000;
 export async function runSpecs(copy, specs) {
   const jest = createRequire(join(copy.folder, 'package.json')).resolve('jest/bin/jest');
   const args = ['--disable-warning=ExperimentalWarning', '--experimental-vm-modules', jest];
-  const config = join(copy.folder, 'jest.all.config.mjs');
   // As soon as one test fails the mutant is dead. A test that takes so long waits for what never comes.
   const isCore = specs.every((spec) => spec.startsWith('test/core/'));
   const limitMs = isCore ? CORE_TEST_LIMIT_MS : TEST_LIMIT_MS;
-  const options = ['--config', config, '--bail', '--maxWorkers=2', `--testTimeout=${limitMs}`];
+  const options = ['--bail', '--maxWorkers=2', `--testTimeout=${limitMs}`];
   const result = await run(copy, [...args, ...options, ...specs]);
   const failed = /● (.+)\n/.exec(result.output)?.[1];
   return { ...result, by: result.hung ? 'does not end any more' : (failed ?? specs.join(' ')) };
