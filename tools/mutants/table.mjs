@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { MutantError } from './mutate.mjs';
 
 const SOURCES = 'libs/nestjs-locked/src/';
-const LEVELS = ['a source', 'the specs', 'the rule', 'a change'];
+const LEVELS = ['a source', 'a rule', 'a change'];
 
 /**
  * @typedef {object} Mutant
@@ -37,16 +37,26 @@ export function parseTable(text, where) {
       throw new MutantError(`${where}:${number}: ${why}`);
     };
     const level = indent / 2;
-    if (LEVELS[level] === undefined) fail('indent by 0, 2, 4 or 6 spaces');
+    if (LEVELS[level] === undefined) fail('indent by 0, 2 or 4 spaces');
     if (level > path.length) fail(`${LEVELS[path.length]} must stand above ${LEVELS[level]}`);
     path = [...path.slice(0, level), line];
-    if (level < 3) continue;
-    const [file, specs, rule] = path;
+    if (level < 2) continue;
+    const [file, heading] = path;
+    const { rule, specs } =
+      /^(?<rule>.+) \[(?<specs>.+)\]$/.exec(heading)?.groups ??
+      fail('a rule is followed by the specs that guard it, in brackets');
     const torture = /^torture: (.*)$/.exec(line)?.[1];
     if (torture === undefined) {
       const change = changeOf(line) ?? fail('a change is `declaration: old ==> new`');
-      const names = { file: SOURCES + file, specs: specs.split(/\s+/), rule };
-      mutants.push({ ...names, change: line, ...change, torture: [] });
+      const guards = specs.split(', ').map(specOf);
+      mutants.push({
+        file: SOURCES + file,
+        rule,
+        specs: guards,
+        change: line,
+        ...change,
+        torture: [],
+      });
     } else {
       (mutants.at(-1) ?? fail('torture stands below its change')).torture.push(torture);
     }
@@ -54,17 +64,22 @@ export function parseTable(text, where) {
   return mutants;
 }
 
-/** The lines that count. What is indented by eight spaces goes on. */
+/** The lines that count. What is indented by six spaces goes on. */
 function linesOf(text) {
   const lines = [];
   for (const [i, whole] of text.split('\n').entries()) {
     const line = whole.trim();
     const indent = whole.search(/\S/);
     if (line === '' || line.startsWith('# ')) continue;
-    if (indent === 8 && lines.length > 0) lines.at(-1).line += ` ${line}`;
+    if (indent === 6 && lines.length > 0) lines.at(-1).line += ` ${line}`;
     else lines.push({ number: i + 1, indent, line });
   }
   return lines;
+}
+
+/** A file that ends like nearly all of them is written without its end; a folder ends with a slash. */
+function specOf(name) {
+  return /(\/|\.ts)$/.test(name) ? `test/${name}` : `test/${name}.spec.ts`;
 }
 
 function changeOf(line) {

@@ -124,25 +124,31 @@ describe('a mutant that does not fit', () => {
 });
 
 describe('the table', () => {
-  it('is read by source, specs, rule and change', () => {
+  it('is read by source, rule, specs and change', () => {
     const text = `core/lock.ts
-  test/core/lease.spec.ts test/core/clock.spec.ts
-    # Comments and empty lines do not count.
-    a lease ends
+  # Comments and empty lines do not count.
+  a lease ends [core/lease, redis/scripts/, transactions/knex.cjs-spec.ts]
 
-      Lease.leftMs: - now() ==>
-      torture: --seconds 2
-      Lease.extend: this.#endsAt,
-        now()
-        ==> 0
-    time: it passes
-      now: 1 ==> 2
+    Lease.leftMs: - now() ==>
+    torture: --seconds 2
+    Lease.extend: this.#endsAt,
+      now()
+      ==> 0
+  time: it passes [core/clock]
+    now: 1 ==> 2
 `;
-    const above = { file, specs: ['test/core/lease.spec.ts', 'test/core/clock.spec.ts'] };
+    const above = {
+      file,
+      rule: 'a lease ends',
+      specs: [
+        'test/core/lease.spec.ts',
+        'test/redis/scripts/',
+        'test/transactions/knex.cjs-spec.ts',
+      ],
+    };
     expect(parseTable(text, 'lock.txt')).toEqual([
       {
         ...above,
-        rule: 'a lease ends',
         change: 'Lease.leftMs: - now() ==>',
         in: 'Lease.leftMs',
         from: '- now()',
@@ -151,29 +157,37 @@ describe('the table', () => {
       },
       {
         ...above,
-        rule: 'a lease ends',
         change: 'Lease.extend: this.#endsAt, now() ==> 0',
         in: 'Lease.extend',
         from: 'this.#endsAt, now()',
         to: '0',
         torture: [],
       },
-      expect.objectContaining({ ...above, rule: 'time: it passes', in: 'now' }),
+      expect.objectContaining({ rule: 'time: it passes', specs: ['test/core/clock.spec.ts'] }),
     ]);
   });
 
   it.each([
     [
+      'a change without a rule',
+      'a.ts\n    a change\n',
+      'lock.txt:2: a rule must stand above a change',
+    ],
+    [
       'a rule without specs',
-      'a.ts\n    a rule\n',
-      'lock.txt:2: the specs must stand above the rule',
+      'a.ts\n  a rule\n    now: a ==> b\n',
+      'lock.txt:3: a rule is followed by the specs that guard it, in brackets',
     ],
     [
       'a change without an arrow',
-      'a.ts\n  a.spec.ts\n    a rule\n      now: a => b\n',
-      'lock.txt:4: a change is `declaration: old ==> new`',
+      'a.ts\n  a rule [a]\n    now: a => b\n',
+      'lock.txt:3: a change is `declaration: old ==> new`',
     ],
-    ['a line between two levels', 'a.ts\n   a.spec.ts\n', 'lock.txt:2: indent by 0, 2, 4 or 6'],
+    [
+      'a line between two levels',
+      'a.ts\n   a rule [a]\n',
+      'lock.txt:2: indent by 0, 2 or 4 spaces',
+    ],
   ])('says where it cannot be read: %s', (_, text, message) => {
     expect(() => parseTable(text, 'lock.txt')).toThrow(message);
   });
@@ -190,7 +204,7 @@ describe('the mutants of the library', () => {
 
   it('that fit nowhere are told where else they would fit', () => {
     const moved = 'Gone.isSpentFor: SHORT_BUDGET_MS ==> 0';
-    const text = `core/gone.ts\n  test/core/gone.spec.ts\n    a rule\n      ${moved}\n`;
+    const text = `core/gone.ts\n  a rule [core/gone]\n    ${moved}\n`;
     expect(misfits(root, parseTable(text, 'lock.txt'))).toEqual([
       `${moved}: there is no test/core/gone.spec.ts; name the spec that sees it now`,
       `${moved}: there is no libs/nestjs-locked/src/core/gone.ts; it would fit HandoverBudget.isSpentFor in libs/nestjs-locked/src/core/queue/handover-budget.ts`,
@@ -202,8 +216,7 @@ describe('the choice of mutants', () => {
   const table = parseTable(
     ['core/lock.ts', 'redis/store.ts']
       .map(
-        (file) =>
-          `${file}\n  a.spec.ts\n    rule of ${file}\n      f: a ==> b\n    other\n      f: b ==> c\n`,
+        (file) => `${file}\n  rule of ${file} [a]\n    f: a ==> b\n  other [a]\n    f: b ==> c\n`,
       )
       .join(''),
     'lock.txt',
