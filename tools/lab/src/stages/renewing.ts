@@ -1,3 +1,4 @@
+import type { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, seconds } from '../scale.js';
@@ -64,13 +65,7 @@ export const RENEWING: readonly Stage[] = [
             // A release wakes a waiter, but a dead holder does not, so it looks again from time to time.
             await withConnection((own) => own.blpop(`${key}:signal`, RENEW_EVERY_MS / 1_000));
           }
-          const worker = setInterval(() => {
-            void redis.eval(RENEW_KEY, 1, key, owner, LEASE_MS).then((renewed) => {
-              // Breaks here: the worker ends, and the holder of the lock goes on.
-              if (renewed === 0) clearInterval(worker);
-            });
-          }, RENEW_EVERY_MS);
-          return { owner, worker };
+          return { owner, worker: renew(redis, RENEW_KEY, key, owner) };
         },
         async release(key, { owner, worker }) {
           clearInterval(worker);
@@ -103,13 +98,7 @@ export const RENEWING: readonly Stage[] = [
             waiters.delete(wake);
             if (remainingMs === null) break;
           }
-          const watch = setInterval(() => {
-            void redis.eval(RENEW_HASH, 1, key, owner, LEASE_MS).then((renewed) => {
-              // Breaks here: the entry is dropped from the schedule, and that is all.
-              if (renewed === 0) clearInterval(watch);
-            });
-          }, RENEW_EVERY_MS);
-          return { owner, watch };
+          return { owner, watch: renew(redis, RENEW_HASH, key, owner) };
         },
         async release(key, { owner, watch }) {
           await redis.eval(RELEASE_HASH, 1, key, owner, LEASE_MS);
@@ -130,10 +119,11 @@ export const RENEWING: readonly Stage[] = [
       const heldHere = new Map<string, HeldHere>();
 
       const timer = setInterval(() => {
-        for (const [key, { requestId, leaseMs }] of heldHere) void renew(key, requestId, leaseMs);
+        for (const [key, { requestId, leaseMs }] of heldHere)
+          void renewIfMine(key, requestId, leaseMs);
       }, RENEW_EVERY_MS);
 
-      async function renew(key: string, requestId: string, leaseMs: number): Promise<void> {
+      async function renewIfMine(key: string, requestId: string, leaseMs: number): Promise<void> {
         if ((await redis.get(key)) !== requestId) return; // Breaks here: nobody is told.
         // Breaks here: the lock may belong to somebody else by now.
         await redis.pexpire(key, leaseMs);
@@ -188,3 +178,14 @@ export const RENEWING: readonly Stage[] = [
     },
   }),
 ];
+
+/** Runs the script that renews a lock until it says that the lock is somebody else's. */
+function renew(redis: Redis, script: string, key: string, owner: string): NodeJS.Timeout {
+  const timer = setInterval(() => {
+    void redis.eval(script, 1, key, owner, LEASE_MS).then((renewed) => {
+      // Breaks here: the renewal ends, and the holder of the lock goes on.
+      if (renewed === 0) clearInterval(timer);
+    });
+  }, RENEW_EVERY_MS);
+  return timer;
+}

@@ -1,7 +1,8 @@
+import type { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LEASE_MS, RETRY_MS, seconds } from '../scale.js';
-import { lockStage, type Stage } from './stage.js';
+import { type Lock, lockStage, type Stage, type StageTools } from './stage.js';
 
 /** Stages 5 to 13: a key in Redis, taken and removed with commands until a script does it. */
 export const WITH_COMMANDS: readonly Stage[] = [
@@ -55,20 +56,10 @@ export const WITH_COMMANDS: readonly Stage[] = [
     lesson: 'With the expiry time as value, taking and expiring are one command.',
     breaks: 'Two waiters see the same dead lock; the second one deletes the lock of the first.',
     traits: ['lock', 'redis', 'expiry', 'client clock'],
-    lock: ({ redis }) => ({
-      async acquire(key) {
-        for (;;) {
-          if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
-          const expiry = await redis.get(key);
-          if (expiry !== null && Number(expiry) < Date.now()) {
-            // Breaks here: nobody asks whose lock it is by now.
-            await redis.del(key);
-            if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
-          }
-          await sleep(RETRY_MS);
-        }
-      },
-      release: (key) => redis.del(key),
+    lock: withExpiryInValue(async (redis, key) => {
+      // Breaks here: nobody asks whose lock it is by now.
+      await redis.del(key);
+      return (await redis.setnx(key, Date.now() + LEASE_MS)) === 1;
     }),
   }),
   lockStage({
@@ -77,20 +68,10 @@ export const WITH_COMMANDS: readonly Stage[] = [
     lesson: 'Overwriting instead of deleting saves a command and changes nothing.',
     breaks: 'Two waiters see the same dead lock, and both overwrite it.',
     traits: ['lock', 'redis', 'expiry', 'client clock'],
-    lock: ({ redis }) => ({
-      async acquire(key) {
-        for (;;) {
-          if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
-          const expiry = await redis.get(key);
-          if (expiry !== null && Number(expiry) < Date.now()) {
-            // Breaks here: SET succeeds for everybody.
-            await redis.set(key, Date.now() + LEASE_MS);
-            return;
-          }
-          await sleep(RETRY_MS);
-        }
-      },
-      release: (key) => redis.del(key),
+    lock: withExpiryInValue(async (redis, key) => {
+      // Breaks here: SET succeeds for everybody.
+      await redis.set(key, Date.now() + LEASE_MS);
+      return true;
     }),
   }),
   lockStage({
@@ -187,6 +168,22 @@ export const WITH_COMMANDS: readonly Stage[] = [
 export const RELEASE = `
   if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
   return 0`;
+
+/** A lock whose value is its end. @param takeDead takes one that is past it, and returns whether it was taken */
+function withExpiryInValue(takeDead: (redis: Redis, key: string) => Promise<boolean>) {
+  return ({ redis }: StageTools): Lock<void> => ({
+    async acquire(key) {
+      for (;;) {
+        if ((await redis.setnx(key, Date.now() + LEASE_MS)) === 1) return;
+        const expiry = await redis.get(key);
+        const isDead = expiry !== null && Number(expiry) < Date.now();
+        if (isDead && (await takeDead(redis, key))) return;
+        await sleep(RETRY_MS);
+      }
+    },
+    release: (key) => redis.del(key),
+  });
+}
 
 /** Like int() of Python, which the article uses: it throws at nil. */
 function int(reply: string | null): number {
