@@ -195,7 +195,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.ask(a.token(), { nowait: true })).kind, 'busy');
     equal((await b.told('grant')).token, waiting.token);
   },
-  'a lease ends on its own, and nothing prolongs one that has ended': async ({ a, b }) => {
+  'a lease ends on its own, and nothing extends one that has ended': async ({ a, b }) => {
     const held = await a.acquired(500);
     await sleep(600);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
@@ -203,7 +203,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.release(held.token, held.fence)).kind, 'lost');
     equal((await b.renew(next.token, next.fence)).kind, 'renewed');
   },
-  'renew() prolongs for the owner only, never shortens, and counts the waiters': async ({
+  'renew() extends only for the owner, never shortens, and counts the waiters': async ({
     a,
     b,
   }) => {
@@ -240,7 +240,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const second = await b.acquired();
     ok(second.fence > used);
   },
-  'fencing tokens rise above the whole block of a holder that ended without a word': async ({
+  'fencing tokens rise above the whole block of a holder that ended without a report': async ({
     a,
     b,
   }) => {
@@ -261,7 +261,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.requeue(token, fence, a.token())).kind, 'queued');
     equal((await b.told('grant')).token, waiting.token);
   },
-  'requeue() keeps the place of a call that has waited': async ({ a, b }) => {
+  'requeue() keeps the position of a call that has waited': async ({ a, b }) => {
     const held = await a.acquired();
     await sleep(200);
     const first = await b.queued();
@@ -274,7 +274,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     ok((later as Queued).position > first.position);
     equal((await b.told('grant')).token, first.token);
   },
-  'recheck() keeps the place with a new token, even when the old one is gone': async ({ a, b }) => {
+  'recheck() keeps the position with a new token, even when the old one is gone': async ({
+    a,
+    b,
+  }) => {
     const held = await a.acquired();
     const waiting = await b.queued();
     const later = await a.ask(a.token());
@@ -291,7 +294,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(600);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
-  'takeBack() gives up the place, and passes a grant that crosses it on to the next': async ({
+  'takeBack() gives up the position, and passes a grant that crosses it on to the next': async ({
     a,
     b,
   }) => {
@@ -302,14 +305,14 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await b.leave(waiting.token)).kind, 'left');
     equal((await a.told('grant')).token, (behind as Queued).token);
   },
-  'leave() as a last try takes what is its own, or free': async ({ a, b }) => {
+  'leave() as a last try takes its own lock, or a free one': async ({ a, b }) => {
     const held = await a.acquired();
     const waiting = await b.queued();
     await a.release(held.token, held.fence);
     const reply = await b.tryOnceMore(waiting.token);
     deepEqual([reply.kind, (reply as Granted).token], ['granted', waiting.token]);
   },
-  'renew() and takeBack() answer for each of many keys, whatever becomes of the others': async ({
+  'renew() and takeBack() answer for each of many keys, whatever happens to the others': async ({
     a,
     b,
     key,
@@ -368,14 +371,14 @@ const RULES: Readonly<Record<string, Rule>> = {
       holder = { ...grant, kind: 'granted' };
     }
   },
-  'the next in the queue is told when a short lease before it ends': async ({ a, b }) => {
+  'the next in the queue is told when a short lease ahead of it ends': async ({ a, b }) => {
     const held = await a.acquired();
     await b.queued();
     const behind = await b.queued();
     await a.release(held.token, held.fence);
     equal((await b.told('head')).token, behind.token);
   },
-  'release() with keepMs leaves the key taken by nobody': async ({ a, b }) => {
+  'release() with keepMs keeps the key taken without a holder': async ({ a, b }) => {
     const held = await a.acquired();
     await a.release(held.token, held.fence, 400);
     const waiting = await b.queued();
@@ -383,7 +386,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await sleep(500);
     equal((await b.recheck(waiting)).kind, 'granted');
   },
-  'takeBack() with keepMs keeps a key that is free by now, and leaves the lease of another alone':
+  'takeBack() with keepMs keeps a key that is free by now, and does not touch the lease of another':
     async ({ a, b }) => {
       const gone = await a.acquired();
       const next = (await a.release(gone.token, gone.fence), await b.acquired());
@@ -414,7 +417,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const renewed = await a.recheck(behind);
     ok(renewed.kind === 'queued' && renewed.remainingMs > LEASE_MS);
   },
-  'renew() reserves above what was used, even when that is more than is stored': async ({
+  'renew() reserves above the used numbers, even when they exceed the stored one': async ({
     a,
     b,
   }) => {
@@ -425,7 +428,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     await a.leave(held.token); // does not say what was used
     ok((await b.acquired()).fence > renewed.blockEnd);
   },
-  'a position in the queue is not claimed back after a lease has lapsed: it may have been used':
+  'a position in the queue is not reclaimed after a lease has lapsed: it may have been used':
     async ({ a, b }) => {
       await a.acquired(LONG_MS);
       const early = await b.queued();
@@ -439,7 +442,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       const still = await a.recheck(later);
       ok(still.kind === 'queued' && still.position === later.position);
     },
-  'recheck() asked twice keeps the position in the queue, also after a lease has lapsed': async ({
+  'recheck() asked twice keeps the position in the queue, even after a lease has lapsed': async ({
     a,
     b,
     key,
@@ -456,7 +459,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       ok(reply.kind === 'queued' && reply.position === position);
     }
   },
-  'release() gives the lock to the first live waiter, however many dead ones stand before it':
+  'release() gives the lock to the first live waiter, however many dead ones are ahead of it':
     async ({ a, b }) => {
       const held = await a.acquired(LONG_MS);
       await a.abandoned(1_500);
@@ -480,7 +483,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const { token, ms } = await b.told('head');
     deepEqual([token, ms], [waiting.token, 60_000]);
   },
-  'a free lock is granted at once although dead waiters stand in its queue': async ({
+  'a free lock is granted at once although dead waiters are in its queue': async ({
     a,
     b,
     key,
@@ -547,7 +550,7 @@ const RULES: Readonly<Record<string, Rule>> = {
       ok(reply.blockEnd >= reply.fence);
     }
   },
-  'acquireTogether() overtakes no live waiter, and does not stumble over dead ones': async ({
+  'acquireTogether() overtakes no live waiter, and is not blocked by dead ones': async ({
     a,
     b,
     key,
@@ -614,7 +617,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     for await (const other of b.store.inspector.list(`${key.slice(0, 8)}*`)) found.push(other);
     ok(found.includes(key));
   },
-  'inspect() names neither holder nor time of a key that is only kept': async ({ a, b, key }) => {
+  'inspect() shows neither holder nor time of a key that is only kept': async ({ a, b, key }) => {
     const held = await a.acquired();
     equal(typeof (await b.store.inspector.inspect(key))?.since, 'number');
     equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
