@@ -10,21 +10,21 @@ import { afterSilence } from '../core/time/after-silence.js';
 import { type Clock, systemClock } from '../core/time/clock.js';
 
 /**
- * How long all of it may take, without the time in which this process stood still. A single try gives up after a
- * second, and what it has got from other servers must not stay taken until the silent one is given up as well.
+ * The time limit for all keys, not counting time in which this process was blocked. A single try gives up after a
+ * second, and keys already acquired from other servers must not stay taken until the silent one is given up too.
  */
 const LIMIT_MS = 900;
 
-/** Not taken, because of another key. */
+/** The reply for a key not taken because of another one. */
 const WAS_FREE: Busy = { kind: 'busy', remainingMs: 0, wasFree: true };
 
 /**
  * Takes keys that cannot be in one command, because they are in different slots of a cluster: one after the other, each
- * with a single try, and all or none. Of two calls that want some of the same keys at once, one gets all of its own,
- * because both begin at the same end.
+ * with a single try, all or none. Of two concurrent calls with common keys, one gets all of its own, because both begin
+ * at the same end.
  *
- * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one that was not answered in time, and
- * for each before it whose release was not
+ * @returns `granted` for every command; otherwise `busy`, or `unknown` for the one not answered in time, and for each
+ * earlier one whose release was not answered
  */
 export async function acquireOneByOne(
   store: Pick<LockStore, 'acquire' | 'release'>,

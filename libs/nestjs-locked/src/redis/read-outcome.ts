@@ -3,16 +3,16 @@ import type { Unknown } from '../core/store/lock-store.js';
 import type { CommandAnswer, CommandOutcome } from './connection/traffic/redis-command.js';
 import { hasWrongType, isRefusal } from './scripts/reply-error.js';
 
-/** @param mayHaveRunBefore the command may have been carried out twice */
+/** @param mayHaveRunBefore whether the command may have run twice */
 export type ReadReply<Reply> = (reply: unknown, mayHaveRunBefore: boolean) => Reply;
 
-/** What is known of an answer that replicas have not acknowledged. */
+/** Reads an answer that replicas have not acknowledged. */
 export type ReadUnacknowledged<Reply> = (
   answer: CommandAnswer,
   unknown: Unknown,
 ) => Reply | Unknown;
 
-/** Reads what Redis answered. Anything else becomes `unknown`, with the reason. */
+/** Reads the answer of Redis. Any other outcome becomes `unknown`, with the reason. */
 export function readOutcome<Reply>(
   outcome: CommandOutcome,
   readReply: ReadReply<Reply>,

@@ -22,10 +22,10 @@ export interface RedisLockInspectorOptions {
   readonly connectionPrefix: string;
 }
 
-/** How long the entries of processes are kept. A process writes its entry again before that time is over. */
+/** How long the entries of processes are kept. A process renews its entry before it expires. */
 const KEPT_MS = 3_600_000;
 
-/** How long the entry of a holder is waited for: without it, most is known. */
+/** How long to wait for the entry of a holder, without which most is known. */
 const ENTRY_LIMIT_MS = 1_000;
 /** The same while a server is known to be away. */
 const ENTRY_LIMIT_AWAY_MS = 100;
@@ -43,15 +43,15 @@ export class RedisLockInspector implements LockInspector {
     this.#options = options;
   }
 
-  /** Introduces this process. */
+  /** Registers this process. */
   async enter(): Promise<void> {
     this.#hasLeft = false;
     await this.present();
   }
 
-  /** Writes which process this is, now and each time before the entry expires. */
+  /** Writes the entry of this process, now and each time before it expires. */
   async present(): Promise<void> {
-    if (this.#hasLeft) return; // a new connection was made while the locks were being closed
+    if (this.#hasLeft) return; // the connection was made while the locks were closing
     const { clock, keys, processId } = this.#options;
     this.#cancelRefresh();
     this.#cancelRefresh = clock.after(KEPT_MS / 2, () => void this.present().catch(() => {}));
@@ -67,7 +67,7 @@ export class RedisLockInspector implements LockInspector {
     this.#isPresent = false;
     const { servers, keys, processId } = this.#options;
     this.#cancelRefresh();
-    // If that is not possible now, the entry expires on its own.
+    // If it cannot be removed now, it expires.
     if (!servers.isReady) return;
     const own = keys.processOf(processId);
     await this.#run('forget this process', own, (redis) => redis.del(own)).catch(() => {});
@@ -98,8 +98,8 @@ export class RedisLockInspector implements LockInspector {
   }
 
   /**
-   * In a cluster, another master may have the entry. While that is away or silent, what the master of the lock says is
-   * told.
+   * Reads the entry of a process, which another master of a cluster may have. While that is away or silent, the record
+   * of the lock's master is shown without it.
    */
   async #recordOf(processId: string, key: string): Promise<string | null> {
     const { keys, servers, clock } = this.#options;
@@ -118,7 +118,7 @@ export class RedisLockInspector implements LockInspector {
     const seen = new Set<string>();
     for (const server of await this.#options.servers.each()) {
       for await (const key of this.#listOn(server, pattern)) {
-        if (seen.has(key)) continue; // SCAN may give a key twice, and a key may move to another server meanwhile
+        if (seen.has(key)) continue; // SCAN may return a key twice, and a key may move to another server meanwhile
         seen.add(key);
         yield key;
       }
@@ -127,8 +127,7 @@ export class RedisLockInspector implements LockInspector {
 
   async *#listOn(server: CommandRunner, pattern: string): AsyncIterable<string> {
     const { keys, connectionPrefix } = this.#options;
-    // ioredis puts its own prefix before the keys of commands, but not before a pattern, and does not remove it from
-    // results.
+    // ioredis adds its prefix to the keys of commands, but not to a pattern, and does not remove it from results.
     const match = `${escaped(connectionPrefix + keys.prefix)}{${pattern}}`;
     let cursor = '0';
     do {
@@ -154,7 +153,7 @@ export class RedisLockInspector implements LockInspector {
 
   async revoke(key: string): Promise<string | undefined> {
     const { keys, scripts } = this.#options;
-    // If it were sent twice, it could take the lock from somebody who acquired it in between.
+    // A second execution could take the lock from somebody who acquired it in between.
     const value = await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false);
     return typeof value === 'string' ? value : undefined;
   }
@@ -203,7 +202,7 @@ function processRecord(text: string | null): LockRecord['process'] {
   return { host, pid };
 }
 
-/** A prefix is not a pattern, so its special characters are escaped. */
+/** Escapes the special characters of a prefix, which is not a pattern. */
 function escaped(prefix: string): string {
   return prefix.replace(/[\\*?[\]]/g, '\\$&');
 }

@@ -53,7 +53,7 @@ import {
 import { FENCE_KEEP_MS, START_MS } from './store-defaults.js';
 
 export interface RedisLockStoreOptions {
-  /** The client whose options our own connections are made from. */
+  /** The client from whose options our own connections are made. */
   readonly client: RedisClient | RedisCluster;
   readonly clock: Clock;
   /** Precedes every key and channel, e.g. `lock:`. */
@@ -62,26 +62,26 @@ export interface RedisLockStoreOptions {
   readonly leaseMs: number;
   /** How long the first `open` waits for Redis. @default 10 seconds */
   readonly startMs?: number;
-  /** How far Redis' clock may be set back without a fencing number being given out twice. @default 10 minutes */
+  /** How far the clock of Redis may be set back without a fencing number being issued twice. @default 10 minutes */
   readonly fenceKeepMs?: number;
-  /** Who must have a lease before it counts. @default the master alone */
+  /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
 
-/** A script with more keys would keep the server from everything else for too long. */
+/** A script with more keys would block the server for too long. */
 const KEYS_PER_SCRIPT = 100;
 
 /**
- * While a key is moving to another node of a cluster, the whole of a release is tried for this long at most, and so
- * is a renewal that is to reserve fencing numbers. Then it is done without a hand-over, or without the numbers.
+ * While a key is moving to another node of a cluster, a full release, or a renewal that reserves fencing numbers, is
+ * tried for this long at most. Then the release is done without a hand-over, and the renewal without numbers.
  */
 const WHOLE_FOR_MS = 1_000;
 
 /**
- * Leases in one Redis server, or in a Redis Cluster. There is a script for each command; each server has one connection
- * for all commands, and another one for the inbox. All connections are our own; of the client, only options are used.
+ * Keeps leases in one Redis server, or in a Redis Cluster. Each command is a script; each server has one connection for
+ * all commands, and another for the inbox. All connections are our own; of the client, only the options are used.
  */
 export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
@@ -92,9 +92,9 @@ export class RedisLockStore implements LockStore {
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
   readonly #servers: LockServers;
-  /** Whether `open` was called before. */
+  /** Whether `open` has been called before. */
   #isRepeated = false;
-  /** For each server the policy that the listener was told last. */
+  /** The policy of each server last reported to the listener. */
   readonly #evictionPolicies = new Map<string, string | undefined>();
 
   constructor(options: RedisLockStoreOptions) {
@@ -147,7 +147,7 @@ export class RedisLockStore implements LockStore {
     return this.#servers.outagesOf?.(key) ?? [this.#servers.nodeOf(key)];
   }
 
-  /** The replicas were asked by nobody: another process wrote the grant, on a connection of its own. */
+  /** True with replicas, because nothing asked them about a grant that another process wrote on its own connection. */
   get mustConfirmMessages(): boolean {
     return this.#options.replicas !== undefined;
   }
@@ -155,10 +155,10 @@ export class RedisLockStore implements LockStore {
   /** May be called again after it has failed. */
   async open(listener: StoreListener): Promise<void> {
     const { startMs = START_MS } = this.#options;
-    // A start that waits for a short time only, or not at all, must not keep later attempts from being successful.
+    // A short or zero `startMs` must not make later attempts fail.
     const limitMs = this.#isRepeated ? Math.max(startMs, START_MS) : startMs;
     this.#isRepeated = true;
-    // What an attempt to open reports that fails afterwards would never be taken back.
+    // Reports of an attempt that fails later would never be revoked, so they are held back.
     const early: (() => void)[] = [];
     let isOpen = false;
     const whenOpen = (tell: () => void): void => void (isOpen ? tell() : early.push(tell));
@@ -178,7 +178,7 @@ export class RedisLockStore implements LockStore {
           connected: (server, node) => {
             listener.reconnected(node);
             this.#tellEviction(server, node, listener);
-            this.inspector.present().catch(() => {}); // perhaps to another server; only people read it
+            this.inspector.present().catch(() => {}); // possibly to another server; only people read it
           },
         },
         limitMs,
@@ -201,14 +201,14 @@ export class RedisLockStore implements LockStore {
     if (evictionPolicy !== undefined) listener.mayEvict(evictionPolicy);
   }
 
-  /** Waits for the commands on their way, because what they acquire must be released. */
+  /** Waits for the commands in flight, because leases that they acquire must be released. */
   async close(limitMs = this.commandTimeoutMs): Promise<void> {
     const { clock } = this.#options;
     const inGoodOrder = async (): Promise<void> => {
       await this.#servers.idle();
       await this.inspector.leave();
     };
-    await atMost(clock, limitMs, inGoodOrder()); // then without what was not answered
+    await atMost(clock, limitMs, inGoodOrder()); // afterwards, unanswered commands are abandoned
     this.#servers.close();
     await this.inspector.leave();
     await this.#options.closeClient();
@@ -306,7 +306,7 @@ export class RedisLockStore implements LockStore {
   async #takeBackAlone(command: TimedTakeBack): Promise<TakeBackReply> {
     const { key, tokens, used, keep } = command;
     if (used === undefined) return first(await this.#takeBackTogether([command]));
-    // A release has a short form, for a key whose slot is moving.
+    // A release has a short form for a key whose slot is moving.
     const reply = await this.release({ key, token: tokens[0], used, keepMs: keep.leftMs });
     if (reply.kind === 'unknown') return reply;
     return keep.leftMs > 0 ? first(await this.#takeBackTogether([command])) : { kind: 'left' };
@@ -339,9 +339,9 @@ export class RedisLockStore implements LockStore {
   }
 
   /**
-   * Commands for many keys, in portions of KEYS_PER_SCRIPT, each on its own. If Redis refuses the user one of the keys,
-   * it refuses the whole script, and each key gets a command of its own. In a cluster each has that from the start: few
-   * keys share a slot, and each may need what can be done while its slot is moving.
+   * Sends commands for many keys in independent portions of KEYS_PER_SCRIPT. If Redis refuses the user one of the keys,
+   * it refuses the whole script, and each key gets a separate command. In a cluster, each has one from the start,
+   * because few keys share a slot, and each may need its short form while its slot is moving.
    */
   #inPortions<Command, Reply>(
     commands: readonly Command[],
@@ -400,7 +400,7 @@ export class RedisLockStore implements LockStore {
     return Math.min(WHOLE_FOR_MS, this.commandTimeoutMs / 2);
   }
 
-  /** In a cluster, what to send for one key as long as its slot is moving. */
+  /** The command for one key of a cluster while its slot is moving. */
   #whileMoving(
     afterMs: number,
     script: RedisScript,
@@ -451,7 +451,7 @@ function leftOr(error: string | undefined, key = ''): TakeBackReply {
   return lacksRights(new Error(error)) ? { ...unknown, isRefused: true } : unknown;
 }
 
-/** What a script is given besides its keys. What depends on the time is computed again whenever it is sent. */
+/** The arguments of a script. Those that depend on the time are computed at each sending. */
 type Arguments = readonly (string | number)[];
 
 function ofNow(args: Arguments | (() => Arguments)): Arguments {
@@ -462,7 +462,7 @@ interface TimedTakeBack extends TakeBackCommand {
   readonly keep: KeepTime;
 }
 
-/** What only some commands have. */
+/** Properties of some commands only. */
 interface Also<Reply> {
   readonly whileMoving?: WhileMoving | undefined;
   readonly readUnacknowledged?: ReadUnacknowledged<Reply>;

@@ -1,10 +1,10 @@
-/** Apart from the store, because the table of options has them, and is loaded without it. */
+/** Separate from the store, because the table of options, which is loaded without it, uses them. */
 
 /** How long the start of the application waits for Redis, in milliseconds. */
 export const START_MS = 10_000;
 
 /**
- * How far Redis' clock may be set back, or be behind on a replica that takes over, without a fencing number being given
- * out twice, in milliseconds. A number is kept for this long after the clock has passed it (docs/adr/0011).
+ * How far the clock of Redis may be set back, or be behind on a replica that takes over, without a fencing number being
+ * issued twice, in milliseconds. A number is kept for this long after the clock has passed it (docs/adr/0011).
  */
 export const FENCE_KEEP_MS = 600_000;

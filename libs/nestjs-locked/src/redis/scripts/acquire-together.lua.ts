@@ -4,8 +4,8 @@ import { isGranted } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Takes several locks if all of them are free and no live waiter stands before any of them. Otherwise it takes none,
- * and tells which of them were taken.
+ * Takes several locks if all of them are free and none has a live waiter ahead. Otherwise takes none, and reports which
+ * were taken.
  */
 export const acquireTogetherScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -20,7 +20,7 @@ ${protocolLua(settings)}
 local leaseMs, replies = ARGV[1], { 'granted' }
 local holders, waiting, heirsOf, numbers = {}, {}, {}, {}
 
--- Everything is decided before anything is written, except that dead waiters are dropped.
+-- Except for dropping dead waiters, everything is decided before anything is written.
 for i = 1, #KEYS / 4 do
   choose(i)
   local value, isMore = redis.call('GET', lock), false
@@ -44,7 +44,7 @@ for i = 1, #KEYS / 4 do
   if waiting[i] then noticeLapse() end
   if replies[1] == 'granted' then
     if value then reply = { mint(prolong(leaseMs), numbers[i]) } else reply = { give(token, leaseMs, numbers[i]) } end
-  elseif value == token then -- sent twice, and another lock was lost in between: keep none
+  elseif value == token then -- sent twice, with another lock lost in between: keep none
     local live = heirsOf[i]
     writeDespiteLack()
     if live[1] then passOn(token, handTo, live[1], live[2]) else redis.call('DEL', lock) end

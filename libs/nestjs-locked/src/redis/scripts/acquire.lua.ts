@@ -17,9 +17,9 @@ export const acquireScript = (settings: ScriptSettings): RedisScript =>
 --       | busy pttl foreign
 --       | again
 
--- Nearly every lock is free, and nobody waits for it. Then four commands do, and none of the functions below is made.
--- The clock is ahead of the fence, so the present time is the next number, and no other one is reserved with it. The
--- fence is written first: if it cannot be written, the lock must not be written either.
+-- Nearly every lock is free and has no waiters. Then four commands suffice, and none of the functions below is created.
+-- The clock is ahead of the fence, so the current time is the next number, and no other is reserved with it. The fence
+-- is written first: if that fails, the lock must not be written either.
 local call, lock, fence = redis.call, KEYS[1], KEYS[3]
 if call('EXISTS', lock, KEYS[2]) == 0 then
   local time = call('TIME')

@@ -1,12 +1,11 @@
 import { RedisScript } from './redis-script.js';
 
-/** What is known about one key at one moment. It writes nothing. */
+/** Reads the state of one key at one moment, without writing. */
 export const inspectScript = new RedisScript(
   'inspect',
   `
--- KEYS lock, queue, fence, lapsed, label
--- returns { value, pttl, waiters, fence or '', label with its token or '' }, or {} = free
--- A key of another type belongs to somebody else, and tells us nothing.
+-- KEYS lock, queue, fence, lapsed, label returns { value, pttl, waiters, fence or '', label with its token or '' }, or
+-- {} = free A key of another type belongs to another client and is ignored.
 local function read(command, key)
   local reply = redis.pcall(command, key)
   if type(reply) ~= 'table' then return reply end

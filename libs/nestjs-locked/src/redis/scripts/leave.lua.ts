@@ -3,9 +3,7 @@ import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
-/**
- * The last try at the end of a wait: takes the lock if it is the waiter's own by now, or free, and leaves the queue.
- */
+/** The last try at the end of a wait: takes the lock if it is free or already the waiter's, and leaves the queue. */
 export const leaveScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'leave',

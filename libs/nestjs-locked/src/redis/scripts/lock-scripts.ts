@@ -24,7 +24,7 @@ export class LockScripts {
   readonly takeBack: RedisScript;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
-  /** Only a cluster needs the short ones. */
+  /** Only a cluster needs the short scripts. */
   readonly shortRenew = shortRenewScript;
   readonly shortRelease = shortReleaseScript;
   readonly #inCluster: boolean;

@@ -2,7 +2,7 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Does once, on a key of its own, everything that the other scripts need the right to do, and publishes to our own
+ * Performs once, on a separate key, every operation for which the other scripts need a right, and publishes to our own
  * inbox.
  */
 export const probeScript = ({ inCluster }: ScriptSettings): RedisScript =>

@@ -3,7 +3,7 @@ import { fenceLua } from './fence.lua.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * What the scripts share: the fence, the queue, and the only place where a key is given to a waiter.
+ * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter.
  *
  * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
@@ -13,18 +13,18 @@ import type { ScriptSettings } from './script-settings.js';
  *
  * Five rules hold in every function here:
  *
- * - Redis does not undo a script that fails half-way. So whatever may be refused is read before anything is written.
- *   PUBLISH comes last; it goes through pcall, and a grant that cannot be published is undone by hand.
- * - A waiter is given the key only after PUBSUB NUMSUB has shown that its process listens, or if its token says that it
- *   looks for itself, many times a second, because it cannot listen. Otherwise the key could go to a dead process, and
- *   stay with it until its lease ends. A waiter that looks finds the grant when it looks next; if it has died, it keeps
- *   the others waiting for no longer than LOOK_LEASE_MS, once, because it leaves the queue with its grant.
- * - If the server refuses to say who listens, every waiter counts as living: one that has died keeps the others waiting
- *   for acceptMs, once. If the queue cannot be read, a holder still releases the lock, but never to itself.
- * - The lock never exists without an end: it is always written with PX.
- * - A script examines a bounded number of dead waiters when it looks for a live one. If there are more, it drops those
- *   it has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been in flight
- *   until then.
+ * - Redis does not roll back a script that fails half-way. So everything that may be refused is read before anything is
+ *   written. PUBLISH comes last, through pcall, and a grant that cannot be published is undone explicitly.
+ * - A waiter gets the key only if PUBSUB NUMSUB shows that its process listens, or if its token says that it polls many
+ *   times a second because it cannot listen. Otherwise the key could go to a dead process and stay with it until its
+ *   lease ends. A polling waiter finds the grant at its next poll; if it has died, it delays the others by at most
+ *   LOOK_LEASE_MS, once, because it leaves the queue with its grant.
+ * - If the server refuses to report listeners, every waiter counts as live: a dead one delays the others by acceptMs,
+ *   once. If the queue cannot be read, a holder still releases the lock, but never to itself.
+ * - The lock never exists without expiry: it is always written with PX.
+ * - A script examines a bounded number of dead waiters in search of a live one. If there are more, it drops those it
+ *   has seen, does nothing else, and answers 'again'. Its sender then sends it again, as if it had been in flight until
+ *   then.
  */
 export const protocolLua = (settings: ScriptSettings): string => `
 local QUEUE_TTL_MS, LAPSED_MS = 60000, 60000
@@ -33,7 +33,7 @@ local LOOK_AGAIN_MS, LOOK_LEASE_MS = 50, 1000
 local inboxPrefix = ${luaString(settings.inboxPrefix)}
 local acceptMs = '${settings.acceptMs}'
 
--- The lock that all functions work on. It is the first one until another one is chosen.
+-- The lock on which all functions operate: the first one until another is chosen.
 local lock, queue, fence, lapsed
 local function choose(i) lock, queue, fence, lapsed = unpack(KEYS, 4 * i - 3, 4 * i) end
 choose(1)
@@ -55,7 +55,7 @@ local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCE
 
 local function isOurs(value) return string.find(value, '^%x+:%d+$') ~= nil and string.find(value, ':', 1, true) == 33 end
 
--- No message reached the process of this token when it introduced it, so it looks again and again.
+-- No messages reached the process of this token when it introduced it, so it polls.
 local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS + 2}, ${PROCESS_ID_DIGITS + 2}) == '0' end
 
 local function foreign(value)
@@ -71,7 +71,7 @@ local function askFor(value)
   if isOurs(value) then tell(value, 'w') end
 end
 
--- Tells a waiter how long the lease before it lasts, unless that lease is prolonged.
+-- Tells a waiter how long the lease ahead of it lasts unless prolonged.
 local function tellNext(waiter, ms)
   if waiter then tell(waiter.token, 'h', ms) end
 end
@@ -81,10 +81,11 @@ local function waiters()
   return type(count) == 'number' and count or 0
 end
 
--- A server that is out of memory accepts what follows a write that needs none, such as this one, which does nothing.
+-- A server out of memory accepts further commands after a write that needs no memory, such as this one, which has no
+-- effect.
 local function writeDespiteLack() redis.pcall('ZREM', queue, '') end
 
--- 'old' leaves the queue last: it may be the only one there, and a key that is gone must not be accessed (see passOn).
+-- 'old' leaves the queue last: it may be the only entry, and a deleted key must not be accessed (see passOn).
 local function join(token, score, old)
   if old then writeDespiteLack() end
   if not score then
@@ -97,8 +98,8 @@ local function join(token, score, old)
   return score
 end
 
--- The fence comes first: if it cannot be written, the lock must not be written either. 'above' is the least number to
--- give out, if the script knows it already.
+-- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
+-- if already known to the script.
 local function give(token, ms, above)
   local first, last = mint(ms, above)
   redis.call('SET', lock, token, 'PX', ms)
@@ -115,7 +116,7 @@ local function prolong(leaseMs)
   return ms
 end
 
--- The lock belongs to the sender already: its grant, or the reply to an earlier attempt, has not arrived.
+-- The lock already belongs to the sender: its grant, or the reply to an earlier attempt, has not arrived.
 local function prolonged(token, leaseMs) return granted(token, mint(prolong(leaseMs))) end
 
 local function queued(token, score, ms, isForeign)
@@ -124,7 +125,7 @@ end
 
 local function busy(value) return { 'busy', redis.call('PTTL', lock), value and foreign(value) or 0 } end
 
--- The token in the lock, or false if the lock is free. A key of another type belongs to somebody else.
+-- The token in the lock, or false if the lock is free. A key of another type belongs to another client.
 local function holder()
   local value = redis.pcall('GET', lock)
   if type(value) ~= 'table' then return value end
@@ -139,11 +140,11 @@ end
 
 local function isOneOf(value, token, other) return value == token or (other ~= '' and value == other) end
 
--- The first two waiters whose processes listen, apart from the sender's own two tokens. Drops the dead waiters before
+-- The first two waiters whose processes listen, except the sender's own two tokens. Drops the dead waiters ahead of
 -- them. The second result is true if only dead waiters were found and there are more to examine.
 --
--- Two, because one gets the lock and the other is told when to look again. First a handful is examined, which is
--- enough as a rule; then larger portions, so that a long queue of the dead takes few commands.
+-- Two, because one gets the lock and the other is told when to re-check. First a handful is examined, which is usually
+-- enough, then larger portions, so that a long queue of dead waiters takes few commands.
 local dropped = 0
 local function living(mine, alsoMine)
   local live, from, size = {}, 0, FIRST_LOOK
@@ -174,7 +175,7 @@ local function living(mine, alsoMine)
 end
 
 -- The same for the holder, which can release the lock even if the queue cannot be read. The third result is the reason
--- why nobody knows who waits. In a key of another type, nobody does.
+-- why the waiters are unknown. A key of another type has none.
 local function heirs()
   local isReadable, live, isMore = pcall(living)
   if isReadable then return live, isMore end
@@ -182,8 +183,8 @@ local function heirs()
   return {}, false, not string.find(reason, 'WRONGTYPE', 1, true) and reason or nil
 end
 
--- Gives the free lock to a waiter, and informs the waiter after it. Returns for how long it has it, unless it accepts
--- the grant; false means that the grant could not be published, so the lock stays free.
+-- Grants the free lock to a waiter, and informs the next waiter. Returns how long the grant lasts unless accepted;
+-- false means that it could not be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
   local looks = looksItself(waiter.token)
   local ms = looks and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
@@ -197,15 +198,15 @@ local function handTo(waiter, nextWaiter, above)
   return tonumber(ms)
 end
 
--- What follows the highest number that the holder has used, so that the others of its block are not lost. nil if that is
--- not known, or if more is stored than its block: its grant was an old message, and others had higher numbers since.
+-- The number after the highest one that the holder has used, so that the rest of its block is not lost. nil if that is
+-- unknown, or if more than its block is stored: its grant was an old message, and others had higher numbers since.
 local function after(used)
   local isReadable, number = pcall(stored)
   return used > 0 and not (isReadable and number > used + 1 + BLOCK) and used + 1 or nil
 end
 
--- Passes the lock of its holder on with this function. If that fails, the lock is free all the same. It is not deleted
--- first, because a server that moves a slot to another node refuses whatever touches a key that is not there any more.
+-- Hands the holder's lock on with this function. If that fails, the lock becomes free all the same. It is not deleted
+-- first, because a server that moves a slot to another node refuses commands on keys that it no longer has.
 local function passOn(token, how, ...)
   local isDone, result = pcall(how, ...)
   if isDone then return result end
@@ -213,7 +214,7 @@ local function passOn(token, how, ...)
   error(result, 0)
 end
 
--- The holder gives the lock up: the next waiter gets it, or nobody until keepMs are over.
+-- Releases the holder's lock: the next waiter gets it, or nobody for keepMs.
 local function giveUp(token, live, used, keepMs)
   local above = after(used)
   if live[1] and keepMs == 0 then return passOn(token, handTo, live[1], live[2], above) end
@@ -222,8 +223,8 @@ local function giveUp(token, live, used, keepMs)
   tellNext(live[1], keepMs)
 end
 
--- Hands the free lock to the waiters before the sender, which stands in the queue with this score. If that fails, the
--- sender looks again after 25 ms.
+-- Hands the free lock to the waiters ahead of the sender, which is in the queue with this score. If that fails, the
+-- sender re-checks after 25 ms.
 local function yield(me, score, live, above)
   local ms = handTo(live[1], live[2], above) or 25
   return queued(me, score, ms, 0)
@@ -232,9 +233,9 @@ end
 -- The lock is free although there is a queue, so the last lease was not released.
 local function noticeLapse() redis.call('SET', lapsed, '1', 'PX', LAPSED_MS) end
 
--- A waiter that was dropped returns to its old place, because it was passed over only while its process did not listen.
--- It does not if a lease has lapsed: the waiter may have had its turn without noticing, and a few such processes would
--- keep all the others out.
+-- A dropped waiter returns to its old place, because it was skipped only while its process did not listen. It does not
+-- if a lease has lapsed: the waiter may have had its turn without noticing, and a few such processes would lock all
+-- others out.
 local function placeOf(old, me, keptScore)
   local score = redis.call('ZSCORE', queue, old)
   if not score and old ~= me then score = redis.call('ZSCORE', queue, me) end -- sent twice
@@ -242,10 +243,10 @@ local function placeOf(old, me, keptScore)
   return tonumber(score)
 end
 
--- Takes the lock for 'me', or a place in the queue. 'old' is the token with which the sender waited before, or 'me'.
+-- Takes the lock for 'me', or a place in the queue. 'old' is the sender's previous waiting token, or 'me'.
 --
--- While somebody holds the lock, the sender joins the queue, at its old place if it had one. If the lock is free, it
--- may take it only if no live waiter stands before it. Otherwise it hands the lock to the first of them.
+-- While the lock is held, the sender joins the queue, at its old place if it had one. If the lock is free, the sender
+-- takes it only if no live waiter is ahead; otherwise it hands the lock to the first of them.
 local function take(old, me, leaseMs, nowait, keptScore)
   local value = redis.call('GET', lock)
   if value and (value == me or value == old) then return prolonged(value, leaseMs) end
@@ -277,7 +278,7 @@ local function take(old, me, leaseMs, nowait, keptScore)
 end
 `;
 
-/** A text as Lua writes it. Every byte that could mean anything to Lua is written as a number. */
+/** A string as a Lua literal, with every byte written as a number. */
 function luaString(text: string): string {
   const bytes = [...Buffer.from(text)].map((byte) => `\\${String(byte).padStart(3, '0')}`);
   return /^[\w:.-]*$/.test(text) ? `'${text}'` : `'${bytes.join('')}'`;

@@ -3,7 +3,7 @@ import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
-/** A waiter looks again: a new token takes the place of the old one, even if the old one was dropped from the queue. */
+/** Re-checks a waiter's turn: a new token replaces the old one, even if that was dropped from the queue. */
 export const recheckScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'recheck',

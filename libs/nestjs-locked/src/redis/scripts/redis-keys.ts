@@ -1,4 +1,4 @@
-/** The names of things in Redis. All that belongs to one lock shares its hash tag. */
+/** The names of keys in Redis. All keys of one lock share its hash tag. */
 export class RedisKeys {
   readonly prefix: string;
 
@@ -15,7 +15,7 @@ export class RedisKeys {
     return `${this.prefix}{${key}}:label`;
   }
 
-  /** Where a process says which one it is. */
+  /** The key with the identity of a process. */
   processOf(processId: string): string {
     return `${this.prefix}process:${processId}`;
   }
@@ -24,7 +24,7 @@ export class RedisKeys {
     return `${this.prefix}inbox:`;
   }
 
-  /** The key of the lock that has this name in Redis; undefined for every other name. */
+  /** The key of the lock with this name in Redis; undefined for other names. */
   keyOf(redisKey: string): string | undefined {
     const isLock = redisKey.startsWith(`${this.prefix}{`) && redisKey.endsWith('}');
     return isLock ? redisKey.slice(this.prefix.length + 1, -1) : undefined;

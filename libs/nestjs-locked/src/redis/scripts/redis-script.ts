@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto';
 
-/** What a Redis client must offer to run a script. */
+/** The part of a Redis client that runs scripts. */
 export interface ScriptClient {
-  /** Runs a script that the server knows by this hash. */
+  /** Runs a cached script by its hash. */
   evalsha(sha: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
-  /** Runs a script, and makes it known to the server. */
+  /** Runs a script and caches it in the server. */
   eval(script: string, numberOfKeys: number, ...keysAndArgs: (string | number)[]): Promise<unknown>;
 }
 
-/** A Lua script. It is sent by its hash, and sent whole if the server does not know it, or not any more. */
+/** A Lua script. It is sent by its hash, and in full if the server does not, or no longer, know it. */
 export class RedisScript {
   readonly sha: string;
 
@@ -21,7 +21,7 @@ export class RedisScript {
     this.sha = createHash('sha1').update(lua).digest('hex');
   }
 
-  /** @param whole the server does not know the script */
+  /** @param whole whether to send the whole script, which the server does not know */
   send(
     client: ScriptClient,
     keys: readonly string[],

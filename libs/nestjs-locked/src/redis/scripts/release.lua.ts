@@ -4,8 +4,8 @@ import { isGranted } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Gives the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process joins
- * the queue again in the same step, or gets the lease again if nobody else waits.
+ * Hands the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process rejoins
+ * the queue in the same step, or gets the lease again if nobody else waits.
  */
 export const releaseScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -21,7 +21,7 @@ export const releaseScript = (settings: ScriptSettings): RedisScript =>
 --       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
 --       | again
 
--- The fence needs no correction, nothing else is wanted, and nobody waits: the lock is deleted.
+-- With no correction of the fence, no other request and no waiters, the lock is simply deleted.
 if #ARGV == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
   redis.call('DEL', KEYS[1])
   return 'released'
@@ -29,7 +29,7 @@ end
 ${protocolLua(settings)}
 local token, newToken, leaseMs = ARGV[1], ARGV[3] or '', ARGV[4]
 local used, keepMs, waitedMs = tonumber(ARGV[2] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
--- The first command is one that a server that is out of memory accepts. It then accepts the others as well.
+-- A server out of memory accepts this first command, and then the others too.
 redis.pcall('ZREM', queue, token)
 if holder() ~= token then
   if newToken == '' then return { 'lost' } end

@@ -4,8 +4,8 @@ import { isRenewed } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Prolongs many leases, each only for its owner. It never creates a lease and never shortens one. One broken key does
- * not spoil the answers for the others.
+ * Prolongs many leases, each only for its owner. It never creates or shortens a lease. One broken key does not affect
+ * the answers for the others.
  */
 export const renewScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -15,8 +15,8 @@ export const renewScript = (settings: ScriptSettings): RedisScript =>
 -- ARGV token, leaseMs, highest fencing token used, whether more are needed 0|1 of each in turn
 -- returns for each lease { blockEnd or 0, waiters }, or {} = not yours
 ${protocolLua(settings)}
--- The fence is kept as long as the lease and fenceKeepMs. When that is no longer so, it is kept for twice fenceKeepMs,
--- so that most renewals need not write it.
+-- The fence must last as long as the lease plus fenceKeepMs. When it would not, its expiry is set with twice
+-- fenceKeepMs, so that most renewals need not write it.
 local function keepFence(ms)
   local leftMs, keepMs = redis.call('PTTL', fence), tonumber(fenceKeepMs)
   if leftMs < 0 then return false end

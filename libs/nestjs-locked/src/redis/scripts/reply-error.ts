@@ -1,13 +1,13 @@
-/** What can be learned from an error that Redis answered, or with which a command ended. */
+/** Classifies errors that Redis answered, or with which a command ended. */
 
-/** Whether Redis has answered. If not, the connection was lost, and nobody knows what became of the command. */
+/** Whether Redis has answered. If not, the connection was lost, and the outcome of the command is unknown. */
 export function isReplyError(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError';
 }
 
 /**
- * The server is not the master, or not any more, and did not run the command. Redis 6.2 says so in the middle of the
- * message.
+ * Whether the server is not, or no longer, the master, and did not run the command. Redis 6.2 has this in the middle of
+ * the message.
  */
 export function isFromReplica(error: unknown): boolean {
   return isReplyError(error) && /READONLY|MASTERDOWN/.test(error.message);
@@ -17,12 +17,12 @@ export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT');
 }
 
-/** The server is too old for it, or not a Redis. */
+/** Whether the server is too old for the command, or not Redis. */
 export function isUnknownCommand(error: unknown): boolean {
   return isReplyError(error) && /unknown command/i.test(error.message);
 }
 
-/** Only a node of a Cluster answers like this, and it has not run the command. */
+/** Whether a node of a Cluster answered this without running the command. */
 export function isFromCluster(error: unknown): boolean {
   return (
     error instanceof Error && /^(MOVED|ASK|TRYAGAIN|CLUSTERDOWN|CROSSSLOT)\b/.test(error.message)
@@ -33,17 +33,17 @@ export function isNotInCluster(error: unknown): boolean {
   return error instanceof Error && error.message.includes('cluster support disabled');
 }
 
-/** The probe answers like this when TIME, which all fencing numbers and leases come from, answers zero in a script. */
+/** Whether the probe found that TIME, the source of all fencing numbers and leases, returns zero in a script. */
 export function hasNoTime(error: unknown): boolean {
   return error instanceof Error && error.message.includes('NOTIME');
 }
 
-/** The probe gets this answer where PUBLISH is in truth SPUBLISH: all else that it uses is in the slot of its keys. */
+/** Whether PUBLISH behaves like SPUBLISH: everything else in the probe is in the slot of its keys. */
 export function publishesToSlot(error: unknown): boolean {
   return error instanceof Error && /do not hash to the same slot|non local key/.test(error.message);
 }
 
-/** Scripts say it in words of their own, and these differ with the version: of commands, of keys and of channels. */
+/** Scripts report missing rights to commands, keys and channels in different words, which vary with the version. */
 export function lacksRights(error: unknown): boolean {
   return (
     error instanceof Error &&
@@ -53,22 +53,22 @@ export function lacksRights(error: unknown): boolean {
   );
 }
 
-/** The server refuses every write, whoever asks: its memory is full, or it cannot save what it has. */
+/** Whether the server refuses all writes because its memory is full or it cannot save its data. */
 export function refusesWrites(error: unknown): boolean {
   return isReplyError(error) && /\b(?:OOM|MISCONF)\b/.test(error.message);
 }
 
-/** The server refuses every write, because fewer replicas follow it than min-replicas-to-write asks for. */
+/** Whether the server refuses all writes because it has fewer replicas than min-replicas-to-write requires. */
 export function missesReplicas(error: unknown): boolean {
   return isReplyError(error) && /\bNOREPLICAS\b/.test(error.message);
 }
 
-/** A script or a function of somebody else blocks the server, which refuses everything until that has ended. */
+/** Whether another client's script or function blocks the server, which refuses everything until that has ended. */
 export function isBlocked(error: unknown): boolean {
   return isReplyError(error) && /^-?BUSY\b/.test(error.message);
 }
 
-/** The server refuses us or everybody something, and neither a single key nor the node of a cluster is the reason. */
+/** Whether the server refuses something to us or to everybody, for a reason other than a single key or cluster node. */
 export function isRefusal(error: unknown): boolean {
   if (lacksRights(error)) return true;
   return (
@@ -79,12 +79,12 @@ export function isRefusal(error: unknown): boolean {
   );
 }
 
-/** A script of ours has stopped half-way: its slot is moving to another node, and a key is not there any more. */
+/** Whether a script of ours has stopped half-way, because its slot is moving and a key is no longer on this node. */
 function hasStoppedInMovingSlot(error: Error): boolean {
   return error.message.includes('non local key');
 }
 
-/** The key in Redis is not a string. */
+/** Whether the key in Redis is not a string. */
 export function hasWrongType(error: unknown): boolean {
   return isReplyError(error) && error.message.includes('WRONGTYPE');
 }

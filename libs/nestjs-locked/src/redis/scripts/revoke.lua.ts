@@ -2,7 +2,7 @@ import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
-/** Takes the key from its holder. The holder is told at once; the next waiter gets the key a second later. */
+/** Takes the key from its holder, who is notified at once; the next waiter gets the key a second later. */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'revoke',

@@ -15,31 +15,34 @@ import type {
 } from '../../core/store/lock-store.js';
 
 /**
- * A script that has found as many dead waiters as it may drop at once has done nothing else. Its command counts as
- * still in flight until it is sent again.
+ * Whether the script only dropped the maximum number of dead waiters. Its command counts as still in flight until it is
+ * sent again.
  */
 export function isUnfinished(reply: unknown): boolean {
   return Array.isArray(reply) && reply[0] === 'again';
 }
 
-/** Whether the answer gives a lease to the sender. */
+/** Whether the answer grants a lease to the sender. */
 export function isGranted(reply: unknown): boolean {
   return Array.isArray(reply) && reply[0] === 'granted';
 }
 
-/** The same for `acquire`, which answers with nothing but a number if the lock was free. */
+/** The same for `acquire`, which answers with only a number if the lock was free. */
 export function isAcquired(reply: unknown): boolean {
   return !Array.isArray(reply) || reply[0] === 'granted';
 }
 
-/** Whether at least one of the leases lasts longer now. */
+/** Whether at least one of the leases was prolonged. */
 export function isRenewed(reply: unknown): boolean {
   return Array.isArray(reply) && reply.some((entry) => Array.isArray(entry) && entry.length > 0);
 }
 
-/** The scripts' replies as unions. Numbers above 2^31 travel as text, and some clients return every number as text. */
+/**
+ * Parses the scripts' replies into unions. Numbers above 2^31 are sent as strings, and some clients return every number
+ * as a string.
+ */
 
-/** @param token the one that the command has introduced */
+/** @param token the token introduced by the command */
 export function readAcquireReply(reply: unknown, token: string): Exclude<AcquireReply, Unknown> {
   if (!Array.isArray(reply)) return grantedAtOnce(token, number(reply));
   const [kind, ...rest] = list(reply);
@@ -98,7 +101,7 @@ export function readReleaseReply(reply: unknown): Exclude<ReleaseReply, Unknown>
   throw unreadable(reply);
 }
 
-/** @param count of the leases that were to be renewed: each has its entry, and the position says which one it is */
+/** @param count the number of leases to renew, whose entries are identified by position */
 export function readRenewReply(reply: unknown, count: number): (Renewed | Lost)[] {
   return entries(reply, count).map((entry) => {
     const [blockEnd, waiters, ...more] = list(entry);
@@ -108,7 +111,7 @@ export function readRenewReply(reply: unknown, count: number): (Renewed | Lost)[
   });
 }
 
-/** @param count of what was to be taken back @returns for each why it was not; undefined if it was */
+/** @param count the number of items to take back @returns the failure of each; undefined if it was taken back */
 export function readTakeBackReply(reply: unknown, count: number): (string | undefined)[] {
   return entries(reply, count).map((entry) => (entry === 'left' ? undefined : String(entry)));
 }
@@ -128,8 +131,9 @@ export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'proc
 }
 
 /**
- * When the lease was granted: its first fencing token was then taken from the server's clock. If a block was reserved
- * with it, the number is followed by a time; after a renewal, this may be wrong by the ten milliseconds of a block.
+ * When the lease was granted, according to its first fencing token, which came from the server's clock. If a block was
+ * reserved with it, a time follows the number; after a renewal, the result may be off by the ten milliseconds of a
+ * block.
  */
 function firstMintedAt(fence = ''): number | undefined {
   const [, last, at] = /^(\d+)( \d+)?$/.exec(fence) ?? [];
@@ -137,13 +141,13 @@ function firstMintedAt(fence = ''): number | undefined {
   return (Number(last) - (at === undefined ? 0 : FENCE_BLOCK)) / 1_000;
 }
 
-/** @param reply empty for a lock that was itself free, when several were requested together */
+/** @param reply empty for a free lock among several requested together */
 function busy([pttl, foreign]: unknown[]): Busy {
   if (pttl === undefined) return { kind: 'busy', remainingMs: 0, wasFree: true };
   return { kind: 'busy', remainingMs: remaining(pttl), foreign: number(foreign) === 1 };
 }
 
-/** The lock was free: one number was reserved, and nobody waits. */
+/** The lock was free: one number was reserved, and there are no waiters. */
 function grantedAtOnce(token: string, fence: number): Granted {
   return { kind: 'granted', token, fence, blockEnd: fence, waiters: 0 };
 }
@@ -168,13 +172,13 @@ function queued([token, score, pttl, foreign]: unknown[]): Queued {
   };
 }
 
-/** PTTL answers -1 for a key without an end, and -2 for a key that is gone by now. */
+/** PTTL returns -1 for a key without expiry, and -2 for a key that no longer exists. */
 function remaining(pttl: unknown): number {
   const ms = number(pttl);
   return ms === -1 ? Infinity : Math.max(0, ms);
 }
 
-/** @returns the entries of a reply that has one for each key */
+/** @returns the entries of a reply, one for each key */
 function entries(reply: unknown, count: number): unknown[] {
   const found = list(reply);
   if (found.length !== count) throw unreadable(reply);

@@ -1,8 +1,8 @@
 import { RedisScript } from './redis-script.js';
 
 /**
- * Gives a lease up with its lock key alone, when its slot is moving to another node of a cluster (see
- * `shortRenewScript`). The lock is handed to nobody: those who wait look for themselves.
+ * Releases a lease through its lock key alone, while its slot is moving to another node of a cluster (see
+ * `shortRenewScript`). The lock is not handed over: waiters re-check.
  */
 export const shortReleaseScript = new RedisScript(
   'short-release',

@@ -1,9 +1,9 @@
 import { RedisScript } from './redis-script.js';
 
 /**
- * Prolongs one lease with its lock key alone. While a slot is moving between nodes of a cluster, a script is refused if
- * some of its keys are missing, and most leases have no queue; but each has its lock. No fencing numbers are reserved,
- * and waiters are not counted.
+ * Prolongs one lease through its lock key alone. While a slot is moving between nodes of a cluster, a script with
+ * missing keys is refused, and most leases have no queue, but each has its lock key. Reserves no fencing numbers and
+ * does not count waiters.
  */
 export const shortRenewScript = new RedisScript(
   'short-renew',

@@ -3,8 +3,8 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Takes back what attempts for many keys may have left: a place in a queue, or a lock, which is handed on. One broken
- * key does not spoil the answers for the others. It may be repeated, and finds then what is left to do.
+ * Takes back the remains of attempts for many keys: a place in a queue, or a lock, which is handed on. One broken key
+ * does not affect the answers for the others. It can be repeated safely.
  */
 export const takeBackScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -15,7 +15,8 @@ export const takeBackScript = (settings: ScriptSettings): RedisScript =>
 --      a key that is free is kept as well
 -- returns for each 'left', or the error | again
 ${protocolLua(settings)}
--- The lease has ended although the key was to stay taken. Somebody else may have had it meanwhile, whose fence stays.
+-- The lease has expired although the key was to stay taken. Another holder may have had it meanwhile, whose fence
+-- stays.
 local function keepFree(token, keepMs)
   local live, isMore = heirs()
   if not isMore then

@@ -13,11 +13,11 @@ import { noteSeen } from './seen-commits.js';
 import { textOf } from './statement-text.js';
 import { noteRollback } from './sure-rollback.js';
 
-/** A query runner of TypeORM: it sends its COMMIT like any other statement. */
+/** A query runner of TypeORM, which sends its COMMIT like any other statement. */
 interface RunsStatements {
-  /** Its connection, once it has one. */
+  /** Its connection, if it has one. */
   readonly databaseConnection?: Partial<InterceptableClient>;
-  /** It refuses statements then, and sends none. */
+  /** Whether it refuses statements and sends none. */
   readonly isReleased?: unknown;
   readonly isTransactionActive?: unknown;
   query: (sql: string, ...rest: unknown[]) => Promise<unknown>;
@@ -25,7 +25,7 @@ interface RunsStatements {
 
 const watched = new WeakSet<RunsStatements>();
 
-/** TypeORM's names of the drivers whose query runner commits by the plain statement, and in no other way. */
+/** TypeORM's names of the drivers whose query runners commit only by the plain statement. */
 const COMMITS_BY_STATEMENT: readonly unknown[] = ['postgres', 'mysql', 'mariadb'];
 
 interface MaybeEntityManager {
@@ -34,10 +34,10 @@ interface MaybeEntityManager {
 }
 
 /**
- * Shows the statements that end this transaction to its scope, if it is one whose statements can be seen. A guard that
- * may refuse statements has to wrap the query runner after this, because a refused statement was not sent.
+ * Shows the statements that end this transaction to its scope, if they are visible. A guard that may refuse statements
+ * must wrap the query runner after this, because a refused statement was not sent.
  *
- * @param tx what stands for the transaction: TypeORM's EntityManager
+ * @param tx the transaction object: TypeORM's EntityManager
  */
 export function watchCommit(tx: object): void {
   const { connection, queryRunner } = tx as MaybeEntityManager;
@@ -45,7 +45,7 @@ export function watchCommit(tx: object): void {
   if (queryRunner === undefined || !COMMITS_BY_STATEMENT.includes(type)) return;
   const dialect = dialectOf(type);
   noteSeen(tx);
-  if (watched.has(queryRunner)) return; // it can have several transactions, one after the other
+  if (watched.has(queryRunner)) return; // it can have several consecutive transactions
   watched.add(queryRunner);
   const query = queryRunner.query.bind(queryRunner);
   const status = new KnownStatus(dialect);
@@ -59,7 +59,7 @@ export function watchCommit(tx: object): void {
       const send = (): Promise<unknown> => query(sql, ...rest);
       return isLocked && scope.isEnding ? ofHook(scope, queryRunner, status, send) : send();
     }
-    // Subscribers may send statements of their own around it.
+    // Subscribers may send their own statements around it.
     const send = async (): Promise<unknown> => {
       const answer = await endingOn(queryRunner, () => query(sql, ...rest));
       if (ends === 'rollback') noteRollback(queryRunner);
@@ -69,7 +69,7 @@ export function watchCommit(tx: object): void {
   };
 }
 
-/** A statement that ends nothing, after the body. */
+/** Sends a statement after the body that does not end the transaction. */
 async function ofHook(
   scope: TransactionScope,
   { isTransactionActive }: RunsStatements,
@@ -80,7 +80,7 @@ async function ofHook(
   return status.after(send);
 }
 
-/** A statement that ends the transaction, in flight. */
+/** A statement in flight that ends the transaction. */
 interface Shown {
   readonly sql: string;
   readonly ends: Ending;
@@ -88,8 +88,8 @@ interface Shown {
 }
 
 /**
- * Between the query runner and its connection run subscribers (`beforeQuery`), in which the lock or the connection may
- * be lost, or a second transaction be opened: the statement counts as sent when it reaches the connection.
+ * Shows a statement when it reaches the connection, where it counts as sent: subscribers (`beforeQuery`) run between
+ * the query runner and its connection, in which the lock or the connection may be lost, or a second transaction opened.
  */
 async function shown(
   tx: object,
@@ -141,10 +141,10 @@ async function shown(
 }
 
 /**
- * Hooks run between the answer of mysql2 and that of the query runner (`afterQuery`): what they do, or fail with, says
- * nothing about the statement. A client of node-postgres has a watch of its own.
+ * Observes the answer of mysql2 before the hooks (`afterQuery`) that run ahead of the query runner's own answer, whose
+ * failures say nothing about the statement. A node-postgres client has its own watch.
  *
- * @param answered called first if it was done
+ * @param answered called first if it succeeded
  */
 function toldOfAnswer(args: unknown[], answered: () => void): unknown[] {
   const callback = callbackIn(args);

@@ -18,8 +18,8 @@ export function holdsHere(): GuardingHold[] {
 }
 
 /**
- * Checks the holds again after a transaction has waited for its turn and a connection: if the requesting call has ended
- * meanwhile, nothing would guard it.
+ * Checks the holds again after a transaction has waited in the queue and for a connection: if the requesting call has
+ * ended meanwhile, nothing would guard it.
  *
  * @param holds the holds of the current async context when the transaction was requested
  * @throws LockLostError if one of them is no longer held here
