@@ -7,21 +7,21 @@ export interface RedisConnectionsOptions {
   readonly clock: Clock;
   readonly keys: RedisKeys;
   readonly processId: string;
-  /** Loaded into every server before it is sent a command. */
+  /** Loaded into every server before any command. */
   readonly scripts: readonly RedisScript[];
-  /** Proves that what scripts publish arrives in our inbox; one of `scripts`. */
+  /** Proves that messages of scripts arrive in our inbox; one of `scripts`. */
   readonly probe: RedisScript;
   /** How long a command may take. */
   readonly timeLimitMs: number;
-  /** The service's lease, from which that follows. */
+  /** The service's lease, from which the time limit follows. */
   readonly leaseMs: number;
   /** How often each connection is checked. */
   readonly pingEveryMs: number;
-  /** Who must have a lease before it counts. @default the master alone */
+  /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
 }
 
-/** What is different if the server is a node of a Redis Cluster. */
+/** Additional terms for a node of a Redis Cluster. */
 export interface ClusterNodeTerms {
   /** `host:port` */
   readonly address: string;

@@ -20,22 +20,22 @@ import { RedisInbox } from './traffic/redis-inbox.js';
 const CHECK_REPLICAS =
   'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
 
-/** An inbox that is restored within this time was not worth telling; longer, it is looked at as often. */
+/** An inbox restored within this time is not reported; a longer loss is re-checked at this interval. */
 const SILENCE_MS = 500;
 
 const PING: RedisCommand = { action: 'reach Redis', keys: [], send: (redis) => redis.ping() };
 
 /**
- * The two connections to one server, both our own: one for commands, one for the inbox. Whenever one of them is
- * new, it is proved that both lead to the same server. They may not, if an address has moved and only one of them has
- * followed. Then the older one is replaced, because waiters whose inbox is elsewhere would be passed over.
+ * The two connections to one server, both our own: one for commands, one for the inbox. Whenever one of them is new,
+ * both are proved to lead to the same server. They may not if an address has moved and only one of them has followed.
+ * Then the older one is replaced, because waiters with an inbox elsewhere would be skipped.
  */
 export class RedisConnections implements LockServers {
   readonly commands: CommandConnection;
   readonly #client: RedisClient;
   readonly #options: RedisConnectionsOptions;
   readonly #node: ClusterNodeTerms | undefined;
-  /** Of the node of a cluster; '' for a single server. */
+  /** The address of the cluster node; '' for a single server. */
   readonly #address: string;
   readonly #messages: InboxProof;
   readonly #proof: ConnectionProof;
@@ -142,14 +142,14 @@ export class RedisConnections implements LockServers {
     await handshake.step('subscribe to the inbox', handshake.isSubscribed);
     await handshake.step('receive a message in the inbox', handshake.isProved);
     await handshake.step('use the rights that are needed later', this.#tryRights(handshake));
-    // A master that comes later may have none yet. No lease counts there, but what is held must be released.
+    // A later master may have no replicas yet. No lease counts there, but held locks must be released.
     if (replicas !== undefined && limitMs < Infinity)
       await this.#proveReplicas(handshake, replicas);
     this.#listener = listener;
     return new Map([[this.#address, this.#server ?? info]]);
   }
 
-  /** @param reason why commands that have not ended fail */
+  /** @param reason the reason with which unfinished commands fail */
   close(reason?: string): void {
     this.#handshake?.closed();
     this.#listener = undefined;
@@ -163,8 +163,8 @@ export class RedisConnections implements LockServers {
   }
 
   /**
-   * Sends what nothing else at the start sends: a right that is missing is to be found now, and not when a slot moves
-   * or the scripts are forgotten.
+   * Sends the commands not otherwise used at the start, to detect a missing right now, and not when a slot moves or the
+   * scripts are forgotten.
    */
   async #tryRights(handshake: RedisHandshake): Promise<void> {
     const prefix = this.#options.keys.prefix;
@@ -172,7 +172,7 @@ export class RedisConnections implements LockServers {
       action: 'use the rights that are needed later',
       keys: [],
       send: (redis) => {
-        // ASKING holds for the next command, so it must not be the last one.
+        // ASKING applies to the next command, so it must not be the last one.
         const asking = this.#node === undefined ? [] : [redis.asking()];
         const others = [redis.ping(), redis.eval('return 1', 0)];
         const scan = redis.scan('0', 'MATCH', prefix, 'COUNT', 1);
@@ -180,7 +180,7 @@ export class RedisConnections implements LockServers {
       },
     };
     const outcome = await this.commands.run(command, (ended) => ended);
-    // Whatever else went wrong may pass: all that is needed now has been proved.
+    // Any other failure may pass: everything needed now has been proved.
     if (outcome.kind === 'failed') handshake.failed(outcome.cause.cause ?? outcome.cause);
   }
 
@@ -229,7 +229,7 @@ export class RedisConnections implements LockServers {
           this.#watchSilence();
         },
         replaced: (cause) => {
-          // If commands were away as well, it was not this connection that was forgotten.
+          // If commands failed too, it was not just this connection that was dropped.
           const { isAnswering, connections } = this.commands;
           if (isAnswering && connections === commandsBefore)
             this.#listener?.replaced(cause, this.#address);
@@ -244,7 +244,7 @@ export class RedisConnections implements LockServers {
     );
   }
 
-  /** If commands are not answered either, Redis is away, which is told already. */
+  /** Reports silence only if commands are answered; otherwise Redis is away, which is already reported. */
   #watchSilence(): void {
     this.#cancelSilence();
     this.#cancelSilence = this.#options.clock.after(SILENCE_MS, () => {
@@ -260,7 +260,7 @@ export class RedisConnections implements LockServers {
     });
   }
 
-  /** Each node of a cluster has a channel of its own for us, because what one node publishes reaches all of them. */
+  /** Each node of a cluster has a separate channel for us, because messages published on one node reach all. */
   readonly #channel = async (redis: RedisConnection): Promise<string> => {
     const { keys, processId } = this.#options;
     const name = keys.inboxPrefix + processId;
@@ -268,9 +268,9 @@ export class RedisConnections implements LockServers {
   };
 
   /**
-   * Asks on the connection for commands whether the server is still the same, and whether it still has our inbox. A
-   * proxy may have put another one in its place, and a node of a cluster that was reset has another id, without any
-   * connection being broken by that. The scripts would then take waiters of this process for dead.
+   * Checks on the connection for commands whether the server is the same and still has our inbox. A proxy may have
+   * switched servers, and a reset cluster node has another id, without breaking any connection. The scripts would then
+   * treat waiters of this process as dead.
    */
   async #check(redis: RedisConnection): Promise<void> {
     const { commands } = this;

@@ -8,12 +8,12 @@ import type { RedisInbox } from '../traffic/redis-inbox.js';
 import type { InboxProof, InboxProofOutcome } from './inbox-proof.js';
 import { remedyOf } from './remedy-of.js';
 
-/** When Redis could not say whether messages arrive, or has refused something, it is asked again after this time. */
+/** The pause before the proof is repeated after Redis gave no answer or refused something. */
 const RETRY_MS = 1_000;
 
 /**
- * The proof is repeated with every sixth beat of the heart, which is every 30 seconds at most. It costs the server as
- * much as a few locks.
+ * The proof is repeated with every sixth heartbeat, at most every 30 seconds. It costs the server as much as a few
+ * locks.
  */
 const BEATS = 6;
 
@@ -30,25 +30,25 @@ export interface ConnectionProofOptions {
 
 export interface ConnectionProofListener {
   proved(): void;
-  /** The proof has failed. It is tried again. */
+  /** The proof has failed and is repeated. */
   failed(error: unknown): void;
-  /** The server refuses something that the scripts need. Told again with each refusal. */
+  /** The server refuses something that the scripts need. Reported with each refusal. */
   rightsLost(cause: LockStoreError): void;
-  /** It refuses nothing any more. Told once. */
+  /** The server refuses nothing any more. Reported once. */
   rightsBack(): void;
 }
 
 /**
- * Proves that the connection for commands and the inbox lead to the same server, and that our user may do there what
- * the scripts do. That is proved whenever one of the two is new, and again from time to time: rights may be taken away
- * while both connections live, and a script that may not publish, or not ask who listens, has no other way to tell.
+ * Proves that the connection for commands and the inbox lead to the same server, and that our user has the rights that
+ * the scripts need there. Proved whenever one of the two is new, and regularly: rights may be revoked while both
+ * connections live, and a script that may not publish or query listeners cannot report that otherwise.
  */
 export class ConnectionProof {
   readonly #options: ConnectionProofOptions;
   readonly #listener: ConnectionProofListener;
   #beats = 0;
   #isRefused = false;
-  /** When the last proof was made, or is due, that a refused command has given rise to. */
+  /** When the last proof after a refused command was made or is due. */
   #suspectedAt = -Infinity;
   #cancelSuspicion: () => void = () => {};
   #cancelRetry: () => void = () => {};
@@ -64,24 +64,24 @@ export class ConnectionProof {
   }
 
   /**
-   * Both connections were checked. This is done regularly.
-   * @param isRefused the server has refused something, so the proof is due
+   * Called regularly, when both connections were checked.
+   * @param isRefused whether the server has refused something, so that the proof is due
    */
   beat(isRefused: boolean): void {
     const inbox = this.#options.inbox();
-    if (inbox === undefined || this.#isRefused) return; // it is repeated more often than this
+    if (inbox === undefined || this.#isRefused) return; // already repeated more often
     if (++this.#beats < BEATS && !isRefused) return;
     this.#beats = 0;
     this.#run(inbox, false);
   }
 
-  /** A command has failed. If the server has refused it, whether others will be refused as well is found out now. */
+  /** Called when a command has failed. If the server refused it, finds out whether it refuses others too. */
   commandFailed(cause: unknown): void {
     const inbox = this.#options.inbox();
     if (inbox === undefined || this.#isRefused || !isRefusal(cause)) return;
     const { clock } = this.#options;
     const now = clock.now();
-    if (this.#suspectedAt > now) return; // one is due
+    if (this.#suspectedAt > now) return; // a proof is due
     const pauseMs = Math.max(0, this.#suspectedAt + RETRY_MS - now);
     this.#suspectedAt = now + pauseMs;
     if (pauseMs === 0) this.#run(inbox, false);
@@ -94,13 +94,13 @@ export class ConnectionProof {
     this.#isRefused = false;
   }
 
-  /** @param mustSucceed one of the connections is new, and nothing has been proved of it yet */
+  /** @param mustSucceed whether one of the connections is new and unproved */
   #run(older: CommandConnection | RedisInbox, mustSucceed: boolean): void {
     const { commands, proof } = this.#options;
     const inbox = this.#options.inbox();
     if (inbox === undefined || !commands.isReady) return;
     const isListening = inbox.ready;
-    // The proof of a new connection is made once both are there. Until then, only what is refused can be found out.
+    // A new connection is proved when both are present. Until then, only refusals can be detected.
     if (!isListening && mustSucceed && !this.#isRefused) return;
     const [commandsBefore, inboxBefore] = [commands.connections, inbox.connections];
     const decide = (outcome: InboxProofOutcome, isInboxThere: boolean): void => {
@@ -118,7 +118,7 @@ export class ConnectionProof {
           this.#isAllowed();
           return this.#listener.proved();
         case 'missing': {
-          if (!isListening) return this.#isAllowed(); // the script was carried out, and nobody could listen
+          if (!isListening) return this.#isAllowed(); // the script was executed, and there could be no listener
           if (!isInboxThere) return inbox.reconnect();
           const divided = new Error(
             'what is published on one connection does not arrive on another one',
@@ -137,9 +137,9 @@ export class ConnectionProof {
           return unreachable(outcome);
       }
     };
-    // The replicas of a new server may not be there yet, and that is proved at the start.
+    // The replicas of a new server, which may not be connected yet, are proved at the start.
     void proof.run(!mustSucceed || this.#isRefused).then(async (outcome) => {
-      // An inbox that was cut at the other end in this very moment may not know it yet, and commands must not suffer.
+      // An inbox just cut at the other end may not know it yet, which must not affect commands.
       const isDoubted = isListening && outcome.kind === 'missing';
       decide(outcome, !isDoubted || (await inbox.answers()));
     });
@@ -153,7 +153,7 @@ export class ConnectionProof {
   #refuses(cause: unknown): void {
     const isFirst = !this.#isRefused;
     this.#isRefused = true;
-    if (isFirst && isBlocked(cause)) return; // what blocks the server may end in a moment
+    if (isFirst && isBlocked(cause)) return; // the block may end in a moment
     const { server, rights } = this.#options;
     const remedy = remedyOf(cause, rights);
     const advice = remedy === undefined ? '' : `; ${remedy}`;

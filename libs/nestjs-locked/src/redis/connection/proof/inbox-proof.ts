@@ -5,10 +5,10 @@ import { withinLimit } from '../silence/time-limit.js';
 import type { CommandConnection } from '../traffic/command-connection.js';
 import type { CommandFailure, RedisCommand } from '../traffic/redis-command.js';
 
-/** What became of a message that a script published to our own inbox. */
+/** The outcome of a message that a script published to our own inbox. */
 export type InboxProofOutcome =
   | { readonly kind: 'arrived' }
-  /** Nobody listens there, or the message has not arrived, so commands and inbox are on different servers. */
+  /** There is no listener, or the message has not arrived, so commands and inbox are on different servers. */
   | { readonly kind: 'missing' }
   /** The script was not answered, or was refused. */
   | CommandFailure;
@@ -19,14 +19,14 @@ export interface InboxProofOptions {
   readonly keys: RedisKeys;
   readonly processId: string;
   readonly script: RedisScript;
-  /** The lock that the script tries. A node of a cluster has only some; undefined if it has none at all. */
+  /** The lock that the script tries. Undefined if a node of a cluster has no keys. */
   readonly probedKey: () => string | undefined;
   readonly timeLimitMs: number;
 }
 
 /**
- * Proves that what scripts publish arrives here. A message that arrives is not proof enough: a master passes messages
- * on to its replicas, and waiters that listen there are not counted. So the server must also say that we listen on it.
+ * Proves that messages of scripts arrive here. Arrival alone is not enough: a master forwards messages to its replicas,
+ * whose listeners are not counted. So the server must also report us as a listener.
  */
 export class InboxProof {
   readonly #options: InboxProofOptions;
@@ -39,7 +39,7 @@ export class InboxProof {
 
   /**
    * Never rejects.
-   * @param isReplicated the replicas are asked as well, if any are required
+   * @param isReplicated whether required replicas are checked too
    */
   async run(isReplicated: boolean): Promise<InboxProofOutcome> {
     const { commands, clock, keys, processId, script, timeLimitMs } = this.#options;
@@ -67,12 +67,12 @@ export class InboxProof {
     }
   }
 
-  /** The message has arrived in the inbox. */
+  /** Called when the message has arrived in the inbox. */
   arrived(id: string): void {
     this.#arrivals.get(id)?.();
   }
 
-  /** Nobody waits any more. */
+  /** Ends the waits. */
   close(): void {
     for (const arrive of this.#arrivals.values()) arrive();
   }

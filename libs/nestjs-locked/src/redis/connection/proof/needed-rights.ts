@@ -2,21 +2,21 @@ import type { RedisKeys } from '../../scripts/redis-keys.js';
 import type { RedisClient } from '../server/redis-client.js';
 import type { RequiredReplicas } from '../server/required-replicas.js';
 
-/** Every command that we or our scripts send. */
+/** Every command sent by us or our scripts. */
 const COMMANDS =
   'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
 
-/** What is needed besides for the nodes of a cluster. */
+/** Additional commands for the nodes of a cluster. */
 const CLUSTER_COMMANDS = 'cluster|myid cluster|slots asking';
 
-/** What is not needed by everybody. */
+/** Features that need additional rights. */
 export interface NeededFor {
   readonly inCluster?: boolean;
-  /** Who must have a lease before it counts. @default the master alone */
+  /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
 }
 
-/** The keys, channels and commands that the Redis user needs, in the words of ACL SETUSER. */
+/** The keys, channels and commands that the Redis user needs, in the syntax of ACL SETUSER. */
 export function neededRights(
   { options }: Pick<RedisClient, 'options'>,
   keys: RedisKeys,

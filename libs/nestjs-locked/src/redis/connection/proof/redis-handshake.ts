@@ -26,7 +26,7 @@ export interface RedisHandshakeOptions {
   readonly usesTls: boolean;
   /** Whether the server is to be a node of a Redis Cluster. */
   readonly inCluster: boolean;
-  /** How long all of it may take, in milliseconds. */
+  /** The total time limit, in milliseconds. */
   readonly limitMs: number;
 }
 
@@ -37,21 +37,21 @@ interface Failure {
 const CHECK_ADDRESS = "check the address in 'connection', and that Redis runs";
 
 /**
- * The start: everything that is needed must work before anything is locked. A trouble that may pass is waited out. One
- * that will not pass, such as a missing right, ends the start at once.
+ * The start: everything required must work before anything is locked. Failures that may pass are retried. Permanent
+ * ones, such as a missing right, end the start at once.
  */
 export class RedisHandshake {
   readonly #options: RedisHandshakeOptions;
   readonly #startedAt: number;
   readonly #refused: Promise<Failure>;
   #refuse!: (failure: Failure) => void;
-  /** A server has admitted the connection for commands. */
+  /** Resolves when a server has admitted the connection for commands. */
   readonly isConnected: Promise<ServerInfo>;
   connected!: (server: ServerInfo) => void;
-  /** The inbox is subscribed. */
+  /** Resolves when the inbox is subscribed. */
   readonly isSubscribed: Promise<void>;
   subscribed!: () => void;
-  /** A message has arrived in the inbox. */
+  /** Resolves when a message has arrived in the inbox. */
   readonly isProved: Promise<void>;
   proved!: () => void;
   #lastError: unknown;
@@ -65,23 +65,24 @@ export class RedisHandshake {
     this.isProved = new Promise((resolve) => (this.proved = resolve));
   }
 
-  /** Something went wrong on a connection. A refusal ends the handshake; anything else may pass. */
+  /** Called for a failure on a connection. A refusal ends the handshake; anything else may pass. */
   failed(reason: unknown): void {
     const error = unsuitableServer(reason) ?? reason;
-    // It is why other things took too long as well.
+    // A slow link is also why other steps took too long.
     if (!(this.#lastError instanceof SlowLinkError)) this.#lastError = error;
     if (this.#isRefusal(error)) this.#refuse({ cause: error });
   }
 
-  /** The locks are closed before they were open, so nobody waits for Redis any more. */
+  /** Ends the handshake if the locks are closed before they are open. */
   closed(): void {
     this.failed(new LockAbortedError('Cannot open the locks: the application is shutting down'));
   }
 
   /**
-   * Waits for one step, at most for the time that is left.
+   * Waits for one step, at most for the rest of the time.
    * @param remedy what to do if it takes longer
-   * @throws LockConfigError if Redis refuses what is needed · LockStoreError if it does not answer · LockAbortedError
+   * @throws LockConfigError if Redis refuses what the locks need · LockStoreError if it does not answer ·
+   * LockAbortedError
    */
   async step<T>(action: string, done: Promise<T>, remedy = CHECK_ADDRESS): Promise<T> {
     const { clock, limitMs } = this.#options;
@@ -97,7 +98,7 @@ export class RedisHandshake {
     return { cause: this.#lastError ?? new Error(`Redis did not answer${this.#hint}`) };
   }
 
-  /** A server that does not speak TLS waits for the rest of what it takes for a command. */
+  /** A server without TLS treats the TLS handshake as an incomplete command, and waits. */
   get #hint(): string {
     return this.#options.usesTls ? ' (does this port speak TLS?)' : '';
   }
@@ -122,7 +123,7 @@ export class RedisHandshake {
         { cause },
       );
     }
-    // A link that is slow says itself what to do.
+    // The error for a slow link already contains the advice.
     const advice = cause instanceof SlowLinkError ? '' : `; ${remedyOf(cause, rights) ?? remedy}`;
     return new LockStoreError(
       `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}${advice}`,
@@ -131,7 +132,7 @@ export class RedisHandshake {
     );
   }
 
-  /** Whether trying again is of no use, because the answer would be the same. */
+  /** Whether a retry is useless, because the answer would be the same. */
   #isRefusal(error: unknown): boolean {
     return (
       error instanceof LockConfigError ||

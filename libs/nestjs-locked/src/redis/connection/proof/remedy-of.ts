@@ -6,7 +6,7 @@ import {
 } from '../../scripts/reply-error.js';
 
 /**
- * What ends a refusal, in words for a message; undefined if only the words of Redis say that.
+ * The remedy of a refusal, for a message; undefined if only Redis' own message has it.
  * @param rights what the Redis user needs, in the words of ACL SETUSER
  */
 export function remedyOf(refusal: unknown, rights: () => string): string | undefined {

@@ -13,12 +13,12 @@ export interface ReplicaProofOptions {
   readonly timeLimitMs: number;
 }
 
-/** The replicas are asked again after this time. */
+/** The pause before the replicas are asked again. */
 const RETRY_MS = 250;
 
 /**
- * Proves that as many replicas as a lease needs acknowledge what is written. Too few of them is a trouble that may
- * pass: a replica that is restarted while the application starts is there again in a moment.
+ * Proves that as many replicas as a lease requires acknowledge writes. A lack of them may pass: a replica that restarts
+ * while the application starts is back in a moment.
  */
 export class ReplicaProof {
   readonly #options: ReplicaProofOptions;
@@ -30,8 +30,8 @@ export class ReplicaProof {
   }
 
   /**
-   * Resolves once they have acknowledged what was written last; asks them again and again until then, or until `close`.
-   * @param failed is told why it continues
+   * Resolves when they have acknowledged the last write; asks them repeatedly until then, or until `close`.
+   * @param failed called with the reason of each retry
    */
   async run(failed: (error: unknown) => void): Promise<void> {
     const { clock } = this.#options;
@@ -49,13 +49,13 @@ export class ReplicaProof {
     }
   }
 
-  /** Nobody waits any more. */
+  /** Ends the wait. */
   close(): void {
     this.#isClosed = true;
     this.#cancelPause();
   }
 
-  /** @returns why they have not acknowledged it */
+  /** @returns the reason why they have not acknowledged it */
   async #ask(): Promise<unknown> {
     const { commands, replicas: required, timeLimitMs } = this.#options;
     const { replicas, aof } = required;

@@ -2,24 +2,24 @@ import { isReplyError, lacksRights, refusesUser } from '../../scripts/reply-erro
 import type { RedisConnection } from '../server/redis-client.js';
 import { readRunId } from '../server/server-info.js';
 
-/** What a server says of itself and of our inbox; undefined where it says nothing of the kind. */
+/** What a server reports about itself and our inbox; undefined if not reported. */
 export interface ServerAnswers {
   readonly runId: string | undefined;
-  /** The channel that our inbox should have on this server. */
+  /** The expected channel of our inbox on this server. */
   readonly channel: string | undefined;
-  /** How many connections listen to the channel that our inbox has. */
+  /** How many connections listen to the channel of our inbox. */
   readonly listeners: number | undefined;
-  /** It does not let us ask that. */
+  /** Whether the server refuses to report the listeners. */
   readonly refusesCount: boolean;
-  /** It does not know our user, who could log in before. */
+  /** Whether the server does not know our user, who could log in before. */
   readonly refusesUser: boolean;
 }
 
 /**
- * Asks in one round trip.
+ * Asks the server in one round trip.
  *
- * @param channelOn the channel that our inbox should have on a server
- * @param listened the channel that it has; undefined if it is not connected
+ * @param channelOn returns the expected channel of our inbox on a server
+ * @param listened the present channel of the inbox; undefined if it is not connected
  */
 export async function askServer(
   redis: RedisConnection,
@@ -40,7 +40,7 @@ export async function askServer(
   };
 }
 
-/** A reply that is an error is read like any other: it does not say what we requested. */
+/** Turns an error reply into an ordinary one, without the requested information. */
 function orRefusal(error: unknown): unknown {
   if (isReplyError(error)) return error;
   throw error;

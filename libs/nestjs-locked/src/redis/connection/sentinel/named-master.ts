@@ -1,18 +1,18 @@
 import type { SentinelAddress, SentinelConnector } from './sentinel-connector.js';
 
 /**
- * Which master a connection was made to, and which sentinel named it. ioredis listens to the sentinels only when it is
- * connected: of a failover between the answer of a sentinel and that moment, nobody would tell it, and the old master
- * may well say that it still is one.
+ * Tracks the master of a connection and the sentinel that named it. ioredis listens to the sentinels only when
+ * connected: it would miss a failover between the answer of a sentinel and that moment, and the old master may still
+ * claim to be one.
  */
 export class NamedMaster {
   readonly #connector: SentinelConnector;
   #sentinel: object | undefined;
   #address: string | undefined;
-  /** The master that was left because a sentinel named another. If it is named again, that one stands alone. */
+  /** The master that was left because a sentinel named another one. If it is named again, that sentinel is outvoted. */
   #left: string | undefined;
 
-  /** Begins to take note. The first connection must not have been begun yet. */
+  /** Begins tracking. The first connection must not have been started yet. */
   constructor(connector: SentinelConnector) {
     this.#connector = connector;
     const resolve = connector.resolve.bind(connector);
@@ -20,22 +20,22 @@ export class NamedMaster {
       const address = await resolve(endpoint);
       if (address) {
         this.#sentinel = endpoint;
-        this.#address = textOf(address); // now, because ioredis adds to it
+        this.#address = textOf(address); // now, because ioredis modifies it
         if (this.#left !== this.#address) this.#left = undefined;
       }
       return address;
     };
   }
 
-  /** This sentinel has named the master of the present connection. */
+  /** Whether this sentinel has named the master of the current connection. */
   isFrom(endpoint: object): boolean {
     return this.#sentinel === endpoint;
   }
 
   /**
-   * Whether the master is to be left because this sentinel names another one now. A sentinel that gives no answer does
-   * not, and one that was left already while it was asked about is not left again. Neither is a master left twice in a
-   * row: sentinels that differ for long would break every connection.
+   * Whether to leave the master because this sentinel now names another one. Not if the sentinel does not answer, or if
+   * the master was already left meanwhile. Nor is a master left twice in a row, because sentinels that disagree for
+   * long would break every connection.
    */
   async isReplaced(endpoint: object): Promise<boolean> {
     const before = this.#address;

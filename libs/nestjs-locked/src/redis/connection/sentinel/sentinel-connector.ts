@@ -1,10 +1,10 @@
-/** What ioredis keeps in private fields of a connection that it makes by way of sentinels. */
+/** The private fields of an ioredis connection through sentinels. */
 export interface SentinelConnector {
-  /** Makes a connection to ask a sentinel where the master is; with options, to listen to it. */
+  /** Connects to a sentinel to ask for the master; with options, to listen to it. */
   connectToSentinel(endpoint: object, options?: object): SentinelClient;
-  /** Asks a sentinel, over a connection for this question alone, where to connect to. */
+  /** Asks a sentinel for the address, on a separate connection. */
   resolve(endpoint: object): Promise<SentinelAddress | null>;
-  /** Asks over this connection where the master is. */
+  /** Asks for the master on this connection. */
   resolveMaster(client: SentinelClient): Promise<SentinelAddress | null>;
   /** Listens to the sentinels; null until the first connection. */
   readonly failoverDetector?: {
@@ -27,7 +27,7 @@ export interface SentinelClient {
   disconnect(): void;
 }
 
-/** Undefined for a connection that needs no sentinels, or if a version of ioredis keeps them elsewhere. */
+/** Undefined for a connection without sentinels, or if a version of ioredis stores them elsewhere. */
 export function sentinelConnectorOf(connection: object): SentinelConnector | undefined {
   const { connector } = connection as { connector?: Partial<SentinelConnector> };
   const parts = [connector?.connectToSentinel, connector?.resolve, connector?.resolveMaster];

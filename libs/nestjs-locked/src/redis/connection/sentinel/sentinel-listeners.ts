@@ -1,21 +1,21 @@
 import { NamedMaster } from './named-master.js';
 import { sentinelConnectorOf } from './sentinel-connector.js';
 
-/** Where a sentinel says that another server is the master now. */
+/** The channel on which a sentinel announces a new master. */
 const FAILOVERS = '+switch-master';
 
 /**
- * Takes care of the connections on which ioredis listens to the sentinels. It gives nobody else the chance to, and a
- * sentinel that is away would be a nuisance in two ways. Each attempt to reach it would be printed, because nobody
- * listens for errors. And a subscription that is repeated when the sentinel is back, and broken again at once, would be
- * a rejection without a handler, which ends the process; so it is repeated here instead. If a version of ioredis keeps
- * these connections elsewhere, it does as it always did.
+ * Handles the connections on which ioredis listens to the sentinels, and which it does not expose. Without this, a
+ * sentinel that is away has two effects: each attempt to reach it is printed, because there is no error listener; and a
+ * subscription repeated when the sentinel is back, but broken again at once, is an unhandled rejection, which ends the
+ * process. So subscriptions are repeated here instead. If a version of ioredis stores these connections elsewhere, its
+ * behaviour is unchanged.
  *
- * Once it is listened to, the sentinel that has named the master is asked again, and so is each that was away in
- * between: it may have told of a failover while we did not listen. Not all of them at first: one that differs from the
- * others would break the connection for nothing.
- * @param connection has not begun to connect yet
- * @param onMoved the connection was made to a server that is not the master any more
+ * When listening begins, the sentinel that named the master is asked again, and later each one that was away, because
+ * it may have announced a failover meanwhile. Not all are asked at first: one that disagrees with the others would
+ * break the connection needlessly.
+ * @param connection not connecting yet
+ * @param onMoved called if the connection was made to a server that is no longer the master
  */
 export function attendToSentinels(
   connection: { on(event: 'connect', listener: () => void): unknown },
@@ -43,8 +43,8 @@ export function attendToSentinels(
 }
 
 /**
- * How long to wait before the next attempt to listen to a sentinel again, in milliseconds. ioredis would wait for a
- * minute, and after a restart of all sentinels, nobody would tell us of a failover until then.
+ * The pause before the next attempt to listen to a sentinel, in milliseconds. ioredis would wait for a minute, in which
+ * failovers after a restart of all sentinels would be missed.
  */
 export function sentinelDelay(times: number): number {
   return Math.min(50 * 2 ** Math.min(times, 7), 5_000);

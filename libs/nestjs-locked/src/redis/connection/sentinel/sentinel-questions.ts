@@ -1,27 +1,27 @@
 import { type SentinelClient, sentinelConnectorOf } from './sentinel-connector.js';
 
-/** How long a sentinel has for its first answer, and at most; in milliseconds. */
+/** The first and the longest time limit for an answer of a sentinel, in milliseconds. */
 const FIRST_LIMIT_MS = 1_000;
 const LONGEST_LIMIT_MS = 8_000;
 
-/** How long a connection to a sentinel may take to close in good order. */
+/** How long a connection to a sentinel may take to close gracefully. */
 const DISCONNECT_MS = 500;
 
 export interface SentinelQuestionsOptions {
-  /** The limit that the user has set for an answer, in milliseconds. @default 1 s, and longer if nobody answers */
+  /** The user's time limit for an answer, in milliseconds. @default 1 s, and longer if no sentinel answers */
   readonly limitMs?: number | undefined;
-  /** Told what breaks a connection. All that ioredis tells is that it is closed. */
+  /** Receives the error that breaks a connection; ioredis reports only that it is closed. */
   readonly onError: (error: Error) => void;
 }
 
 /**
- * The connections on which ioredis asks the sentinels for the master. It would wait for ever for one that accepts a
- * connection and does not answer, such as one that is frozen: no other sentinel would be asked, and nothing would end
- * that when the locks are closed.
+ * Limits the connections on which ioredis asks the sentinels for the master. ioredis would wait for ever for a sentinel
+ * that accepts a connection but does not answer, such as a frozen one: it would ask no other sentinel, and nothing
+ * would end the wait when the locks are closed.
  */
 export class SentinelQuestions {
   readonly #open = new Set<SentinelClient>();
-  /** Questions since the latest answer. */
+  /** The number of questions since the latest answer. */
   #unanswered = 0;
   #isLeft = false;
 
@@ -51,17 +51,17 @@ export class SentinelQuestions {
     };
   }
 
-  /** Ends those that are open, and those that ioredis still makes: it looks for a while before it gives up. */
+  /** Ends open connections, and later ones of ioredis, which keeps trying for a while before it gives up. */
   leave(): void {
     this.#isLeft = true;
     for (const client of this.#open) {
-      // In good order, it would wait for a sentinel that does not answer.
+      // A graceful disconnect would wait for a sentinel that does not answer.
       if (client.stream !== undefined) client.stream.destroy();
       else client.disconnect();
     }
   }
 
-  /** A link may be so slow that no answer can come in the first limit. */
+  /** Grows, because a link may be too slow for the first limit. */
   #nextLimitMs(): number {
     return Math.min(FIRST_LIMIT_MS * 2 ** this.#unanswered++, LONGEST_LIMIT_MS);
   }

@@ -1,6 +1,6 @@
 import type { RedisClient } from './redis-client.js';
 
-/** Where the connections of a client lead, for messages. It never contains a password. */
+/** The server of a client's connections, for messages, never with a password. */
 export function describedServer({ options }: RedisClient): string {
   const { username, db = 0, sentinels, name, path, host, port, tls } = options;
   const user = username ? `${username}@` : '';

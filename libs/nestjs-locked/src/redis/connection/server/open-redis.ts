@@ -10,12 +10,12 @@ import { shownValue } from '../../../core/runtime/shown-value.js';
 import type { RedisClient } from './redis-client.js';
 import type { RedisCluster } from './redis-cluster.js';
 
-/** The reply mapping of ioredis 6 makes no difference to us, and ioredis 5 has none. */
+/** The reply mapping of ioredis 6 does not affect the locks, and ioredis 5 has none. */
 export type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
 
-/** A Redis Cluster: some of its nodes, and options of ioredis' `Cluster`. */
+/** A Redis Cluster: some of its nodes, and options of the ioredis `Cluster`. */
 export interface RedisClusterOptions extends ClusterOptions {
-  /** Nodes to ask for all the others; one that answers is enough. */
+  /** Nodes from which the others are discovered; one that answers is enough. */
   readonly cluster: readonly ClusterNode[];
 }
 
@@ -25,14 +25,13 @@ export type RedisConnectionOptions =
 
 export interface OpenedRedis {
   readonly client: RedisClient | RedisCluster;
-  /** Closes what was opened here. A client that somebody else made is left alone. */
+  /** Closes a client created here. A client of the application is left alone. */
   close(): Promise<void>;
 }
 
 /**
- * The client whose options the connections of the locks are made from. A client that is made here never connects
- * itself.
- * @throws LockConfigError if `connection` is nothing of the kind
+ * The client from whose options the connections of the locks are made. A client created here never connects itself.
+ * @throws LockConfigError if `connection` is invalid
  */
 export function openRedis(connection: RedisConnectionOptions): OpenedRedis {
   if (isClient(connection) || isClusterClient(connection))
@@ -67,7 +66,7 @@ function newClient(connection: string | RedisOptions): Redis {
   );
 }
 
-/** What people have at hand instead of a client of ioredis, recognized by the methods that only it has. */
+/** The kind of another library's client, recognized by its specific methods. */
 function kindOf(connection: unknown): string | undefined {
   if (typeof connection !== 'object' || connection === null) return undefined;
   const has = (name: string): boolean => name in connection;
@@ -77,7 +76,7 @@ function kindOf(connection: unknown): string | undefined {
   return undefined;
 }
 
-/** False for an array and for the client of another library, whose fields would be read as options. */
+/** False for an array and for another library's client, whose fields would be read as options. */
 function isPlainObject(value: unknown): value is RedisOptions {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

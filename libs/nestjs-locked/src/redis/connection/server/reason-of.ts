@@ -1,7 +1,7 @@
-/** What ioredis says of commands whose connection has ended, whatever has ended it. */
+/** The message of ioredis for commands whose connection has ended, for any reason. */
 export const CLOSED = 'Connection is closed.';
 
-/** What an error says. Node's errors for a host with several addresses have a code but no message. */
+/** The message of an error, or its code: Node's errors for a host with several addresses have no message. */
 export function reasonOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error);
   const { message, code } = error as { message?: unknown; code?: unknown };

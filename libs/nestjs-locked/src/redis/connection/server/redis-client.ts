@@ -1,24 +1,24 @@
 import type { ScriptClient } from '../../scripts/redis-script.js';
 
 /**
- * What `connection` may be besides a URL and options: a client of ioredis 5 or 6. It says where Redis is and how to log
- * in, and it is used for nothing else: the locks use connections of their own, made by `duplicate`. So the client stays
- * yours in every respect. It may be busy with a blocking command, a subscription or a transaction; it may select
- * another database, not be connected at all, or be closed before the locks are.
+ * An ioredis 5 or 6 client, which `connection` accepts besides a URL and options. Only its address and credentials are
+ * used: the locks have their own connections, made by `duplicate`. So the client stays yours in every respect. It may
+ * be busy with a blocking command, a subscription or a transaction; it may select another database, not be connected,
+ * or be closed before the locks are.
  */
 export interface RedisClient {
-  /** The options that it was made with; these are read. */
+  /** The client's options, which are read. */
   readonly options: {
     readonly keyPrefix?: string | undefined;
     readonly connectionName?: string | null | undefined;
     readonly sentinels?: readonly Partial<{ host: string; port: number }>[] | null | undefined;
     /** How long a sentinel may take to answer, in milliseconds. */
     readonly sentinelCommandTimeout?: number | undefined;
-    /** Of the master, as the sentinels call it. */
+    /** The sentinels' name of the master. */
     readonly name?: string | undefined;
     readonly host?: string | undefined;
     readonly port?: number | undefined;
-    /** Of a socket in the file system. */
+    /** The path of a Unix socket. */
     readonly path?: string | null | undefined;
     readonly db?: number | undefined;
     readonly tls?: object | undefined;
@@ -27,11 +27,11 @@ export interface RedisClient {
     readonly password?: string | null | undefined;
     readonly reconnectOnError?: ((error: Error) => boolean | 1 | 2) | null | undefined;
   };
-  /** A connection of our own to the same server, with these options instead of the client's. */
+  /** Creates a separate connection to the same server, with these options overriding the client's. */
   duplicate(override: object): RedisConnection;
 }
 
-/** The few things we ask of a connection of our own. Connections of ioredis 5 and of ioredis 6 both have them. */
+/** The part of our own connections that is used, which ioredis 5 and 6 both have. */
 export interface RedisConnection extends ScriptClient {
   /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
   readonly status: string;
@@ -44,13 +44,13 @@ export interface RedisConnection extends ScriptClient {
     /** Calls back whenever bytes have arrived. */
     on(event: 'data', listener: (data: Buffer) => void): unknown;
   };
-  /** The commands that were sent and are not answered yet. */
+  /** The unanswered commands. */
   readonly commandQueue: {
-    /** How many they are. */
+    /** Their number. */
     readonly length: number;
   };
   connect(): Promise<unknown>;
-  /** @param reconnect true: drop the connection and make a new one */
+  /** @param reconnect true: drops the connection and makes a new one */
   disconnect(reconnect?: boolean): void;
   script(subcommand: 'LOAD', script: string): Promise<unknown>;
   info(section: string): Promise<string>;
@@ -67,9 +67,9 @@ export interface RedisConnection extends ScriptClient {
     size: number,
   ): Promise<[cursor: string, keys: string[]]>;
   subscribe(channel: string): Promise<unknown>;
-  /** Which node of a Redis Cluster the connection has reached, or who serves what. */
+  /** The id of the cluster node at the other end, or the nodes of all slots. */
   cluster(subcommand: 'MYID' | 'SLOTS'): Promise<unknown>;
-  /** The next command on this connection is about a slot that is moving to this server. */
+  /** Announces that the next command concerns a slot that this server is importing. */
   asking(): Promise<unknown>;
   ping(): Promise<unknown>;
   on(event: 'connect' | 'ready' | 'close' | 'end', listener: () => void): unknown;

@@ -1,14 +1,14 @@
 import type { RedisClient } from './redis-client.js';
 
 /**
- * What `connection` may be for a Redis Cluster: a `Cluster` of ioredis 5 or 6. As with `RedisClient`, only its options
- * are used, and it stays yours: the locks look for the masters with a duplicate of it, and have connections of their
- * own to each of them.
+ * An ioredis 5 or 6 `Cluster`, which `connection` accepts for a Redis Cluster. As with `RedisClient`, only its options
+ * are used, and it stays yours: the locks discover the masters with a duplicate of it, and have their own connections
+ * to each.
  */
 export interface RedisCluster {
   /** True; no other client has it. */
   readonly isCluster: boolean;
-  /** The options that it was made with; these are read. */
+  /** The client's options, which are read. */
   readonly options: {
     /** Precedes the keys of every command. */
     readonly keyPrefix?: string | undefined;
@@ -23,24 +23,24 @@ export interface RedisCluster {
           readonly tls?: object | undefined;
         }
       | undefined;
-    /** Addresses as the nodes know them, and as we reach them. */
+    /** Maps the nodes' own addresses to reachable ones. */
     readonly natMap?: NatMap | undefined;
   };
-  /** For each slot the addresses of its nodes, the master first. */
+  /** The addresses of each slot's nodes, the master first. */
   readonly slots: readonly (readonly string[])[];
   /** A client for each master that has slots. */
   nodes(role: 'master'): RedisClient[];
-  /** Another one, which asks these nodes first, with these options instead of its own. */
+  /** Creates another client that asks these nodes first, with these options overriding its own. */
   duplicate(startupNodes: { host: string; port: number }[], options: object): RedisCluster;
-  /** Settles when it knows the nodes. */
+  /** Resolves when the nodes are known. */
   connect(): Promise<unknown>;
   /** Closes every connection. */
   disconnect(): void;
-  /** Tells that no node has answered. */
+  /** Emitted when no node has answered. */
   on(event: 'error', listener: (error: Error) => void): unknown;
-  /** Tells of a node that it may ask, first of all of those that it was made with. */
+  /** Emitted for each node that may be asked, the configured ones first. */
   on(event: '+node', listener: (node: RedisClient) => void): unknown;
-  /** Tells that a node has not answered. */
+  /** Emitted when a node has not answered. */
   on(event: 'node error', listener: (error: Error, address: string) => void): unknown;
 }
 

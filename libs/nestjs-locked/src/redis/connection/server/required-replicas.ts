@@ -1,18 +1,18 @@
 import { isObject } from '../../../core/arguments.js';
 import { assertOptions, flag, must, type OptionTable, withDefaults } from '../../../core/option.js';
 
-/** What `waitReplicas` may be besides a number. */
+/** The object form of `waitReplicas`. */
 export interface WaitReplicas {
   /** How many replicas must have acknowledged a lease before it counts. 0 = none. */
   readonly replicas: number;
   /**
    * true: they must have it on disk, in their append-only files (`WAITAOF`). For installations that restart their
-   * replicas. It takes Redis 7.2, or Valkey, and `appendonly yes` on the replicas. @default false
+   * replicas. Requires Redis 7.2, or Valkey, and `appendonly yes` on the replicas. @default false
    */
   readonly aof?: boolean;
 }
 
-/** The same, checked and complete. */
+/** The option, checked and complete. */
 export type RequiredReplicas = Required<WaitReplicas>;
 
 const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -27,7 +27,7 @@ const OPTIONS: OptionTable<WaitReplicas> = {
   aof: { default: false, check: flag },
 };
 
-/** @returns undefined if nothing is to be waited for @throws LockConfigError */
+/** @returns undefined if no replicas are required @throws LockConfigError */
 export function requiredReplicas(option: unknown): RequiredReplicas | undefined {
   if (!isObject(option)) COUNT('waitReplicas', option);
   const given = (isObject(option) ? option : { replicas: option }) as WaitReplicas;

@@ -4,23 +4,23 @@ import { hasNoTime, publishesToSlot } from '../../scripts/reply-error.js';
 /** The oldest version whose scripts, ACLs and PUBSUB behave as the protocol needs. */
 const OLDEST_REDIS = [6, 2] as const;
 
-/** What a server says about itself. */
+/** Information of a server about itself. */
 export interface ServerInfo {
-  /** How the server makes room when its memory is full; undefined if it never drops keys, or does not say. */
+  /** The server's policy when its memory is full; undefined if it never evicts keys, or does not report it. */
   readonly evictionPolicy: string | undefined;
-  /** Another one after every start of the server; undefined if it does not say. */
+  /** Changes with every start of the server; undefined if not reported. */
   readonly runId: string | undefined;
 }
 
 /**
  * @param info the answer to INFO; '' if the user may not ask for it
  * @param inCluster whether the server is to be a node of a Redis Cluster
- * @throws LockConfigError if this kind of server is not supported · Error if it is a replica, which may pass
+ * @throws LockConfigError if this kind of server is not supported · Error if it is a replica, which may become a master
  */
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
-  // Another server may have taken the port of a node that is gone. It would grant what others hold.
+  // Another server may have taken the port of a removed node, and would grant locks held elsewhere.
   if (inCluster && /^cluster_enabled:0/m.test(info)) throw noClusterError();
   if (/^role:active-replica/m.test(info)) throw activeReplicaError();
   if (/^role:slave/m.test(info)) {
@@ -52,7 +52,7 @@ export function noClusterError(cause?: unknown): LockConfigError {
   );
 }
 
-/** What the answer to the probe says of a server on which the scripts cannot be right; undefined if it says nothing. */
+/** The error for a server on which the scripts cannot work, according to the probe; undefined if they can. */
 export function unsuitableServer(answer: unknown): LockConfigError | undefined {
   if (hasNoTime(answer)) {
     return new LockConfigError(
@@ -71,7 +71,7 @@ export function unsuitableServer(answer: unknown): LockConfigError | undefined {
   return undefined;
 }
 
-/** KeyDB alone has such servers. */
+/** Only KeyDB has such servers. */
 function activeReplicaError(): LockConfigError {
   return new LockConfigError(
     `The server in 'connection' is an active replica: two masters would grant the same lock to two holders; set active-replica no, and name the one master`,

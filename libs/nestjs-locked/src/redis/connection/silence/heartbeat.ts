@@ -3,34 +3,33 @@ import type { Clock } from '../../../core/time/clock.js';
 
 export interface HeartbeatOptions {
   readonly clock: Clock;
-  /** How often the other side is asked for a sign of life. */
+  /** How often the server is asked for a sign of life. */
   readonly everyMs: number;
-  /** How long an answer may take at most, on any connection. */
+  /** How long an answer may take on any connection. */
   readonly timeLimitMs: number;
-  /** Whether the server has been asked to answer nothing for a while. @default it never is */
+  /** Whether the server was asked to delay its answers. @default it never is */
   readonly isHeldUp?: () => boolean;
 }
 
 /**
- * How long the first answer on a connection that was idle may take. A call that makes a single try waits for a second;
- * within that, a new connection must be there.
+ * How long the first answer on an idle connection may take. A single try waits for a second, within which a new
+ * connection must be ready.
  */
 const IDLE_LIMIT_MS = 500;
 
-/** For a server that is far away or slow: how often the limit contains the time of its first answer. */
+/** The limit for a distant or slow server, as a multiple of the time of its first answer. */
 const PATIENCE = 3;
 
-/** After such a silence, a connection counts as idle. Until then, whatever is slow is the server. */
+/** A connection counts as idle after this silence. Until then, slowness is that of the server. */
 const IDLE_MS = 200;
 
 /**
- * Finds out that a connection is dead although nothing says so. A balancer or a router may forget a connection on which
- * nothing was said for a while, without a word to either side: what is sent then is never answered.
+ * Detects a silently dead connection. A load balancer or router may drop an idle connection without notice to either
+ * side, after which commands are never answered.
  *
- * So something is sent regularly, which also keeps such devices from forgetting the connection. And a command that is
- * sent after a silence must be answered soon. A connection that is in use may be silent for longer, because a server
- * may be slow; so may one on which nothing but that sign of life is awaited, because nobody waits for it, and one on
- * which a WAIT holds up everything behind it.
+ * So a command is sent regularly, which also keeps such devices from dropping the connection, and a command sent after
+ * a silence must be answered soon. Longer silence is allowed on a connection in use, because a server may be slow; on
+ * one that awaits only the sign of life, for which no call waits; and on one where a WAIT delays everything after it.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions;
@@ -44,8 +43,8 @@ export class Heartbeat {
   #cancelLimit: (() => void) | undefined;
 
   /**
-   * @param beat sends something that is answered
-   * @param dead called once, with the time for which there was no answer; the heartbeat has stopped then
+   * @param beat sends a command that is always answered
+   * @param dead called once with the duration of the silence, after which the heartbeat has stopped
    */
   constructor(options: HeartbeatOptions, beat: () => void, dead: (silentMs: number) => void) {
     this.#options = options;
@@ -54,16 +53,16 @@ export class Heartbeat {
     this.#dead = dead;
   }
 
-  /** Whether nothing has been heard for a while, and nothing says that this is as it should be. */
+  /** Whether there has been no sign of life for a while, without a known reason. */
   get isIdle(): boolean {
     const { clock, isHeldUp } = this.#options;
     return clock.now() - this.#heardAt >= this.#idleMs && isHeldUp?.() !== true;
   }
 
-  /** @param tookMs how long the first answers on the new connection have taken */
+  /** @param tookMs the time of the first answers on the new connection */
   start(tookMs: number): void {
     this.stop();
-    const halfMs = Math.max(this.#options.timeLimitMs / 2, 2 * tookMs); // a new connection takes time as well
+    const halfMs = Math.max(this.#options.timeLimitMs / 2, 2 * tookMs); // a new connection takes time too
     this.#limitMs = Math.min(Math.max(IDLE_LIMIT_MS, PATIENCE * tookMs), halfMs);
     this.heard();
     this.#armBeat();
@@ -74,12 +73,12 @@ export class Heartbeat {
     this.#awaitNothing();
   }
 
-  /** A command was sent. */
+  /** Called when a command was sent. */
   sent(): void {
     if (this.isIdle) this.#await(this.#limitMs);
   }
 
-  /** Something has arrived. */
+  /** Called when data has arrived. */
   heard(): void {
     this.#heardAt = this.#options.clock.now();
     if (this.#cancelLimit !== undefined) this.#awaitNothing();

@@ -4,8 +4,8 @@ import type { Clock } from '../../../core/time/clock.js';
 import { SilenceError } from './silence-error.js';
 
 /**
- * The connection for commands was idle and did not answer. Whether something on the way had forgotten it is not known
- * before its successor has answered a command: a server that is paused for writes admits the successor as well.
+ * The replacement of an idle connection for commands that did not answer. Whether a device on the way had dropped it is
+ * known only when its successor has answered a command, because a server paused for writes also admits the successor.
  */
 export class IdleReplacement {
   readonly #clock: Clock;
@@ -17,12 +17,12 @@ export class IdleReplacement {
     this.#clock = clock;
   }
 
-  /** There is no successor yet, and that is no outage so far. */
+  /** Whether the successor is pending, which is no outage yet. */
   get isAwaited(): boolean {
     return this.#cancel !== undefined;
   }
 
-  /** @param tooLate called when there is no successor after `limitMs` */
+  /** @param tooLate called if there is no successor after `limitMs` */
   begins(silentMs: number, limitMs: number, tooLate: () => void): LockStoreError {
     this.ends();
     this.#silentMs = silentMs;
@@ -32,14 +32,14 @@ export class IdleReplacement {
     return this.#cause;
   }
 
-  /** The successor is there. If that took as long, the server is slow, and nothing was forgotten. */
+  /** Called when the successor is ready. If that took as long, the server is slow, and no connection was dropped. */
   admitted(tookMs: number): void {
     this.#cancel?.();
     this.#cancel = undefined;
     if (tookMs >= this.#silentMs) this.ends();
   }
 
-  /** The successor has answered a command. @returns what can be told now */
+  /** Called when the successor has answered a command. @returns the error that can now be reported */
   answered(sentAt: number): LockStoreError | undefined {
     const cause = this.#cause;
     if (cause === undefined) return undefined;

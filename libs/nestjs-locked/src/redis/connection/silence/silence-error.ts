@@ -1,4 +1,4 @@
-/** Nothing has come back on a connection, although something was sent. */
+/** The error for a connection on which commands were not answered. */
 export class SilenceError extends Error {
   constructor(silentMs: number) {
     super(`Redis has said nothing for ${silentMs} ms`);
@@ -6,8 +6,8 @@ export class SilenceError extends Error {
 }
 
 /**
- * Whether an error is worth telling after what is known of an outage. That the server is still silent is not.
- * @param isSilent it is known that a command was not answered
+ * Whether an error adds to what is known of an outage; continued silence does not.
+ * @param isSilent whether a command is known to be unanswered
  */
 export function saysMoreThan(error: unknown, known: unknown, isSilent: boolean): boolean {
   return !isSilence(error) || !(known === undefined ? isSilent : isSilence(known));

@@ -4,26 +4,26 @@ import type { RedisConnection } from '../server/redis-client.js';
 import { SilenceError } from './silence-error.js';
 
 /**
- * A slow server must be given the time to show that it is there. So after a connection that was silent, the next one
- * may be silent for twice as long, up to this factor.
+ * A slow server must get time to show that it is alive. So after a silent connection, the next one may be silent for
+ * twice as long, up to this factor.
  */
 const MOST_PATIENCE = 4;
-/** But such a connection may not be silent for longer than this. */
+/** The longest silence of such a connection. */
 const LONGEST_MS = 5_000;
 
 /**
- * Leaves a server that has fallen silent while an answer is awaited, from the first command of the handshake on.
- * ioredis alone would wait for ever. With its `socketTimeout` it does not read the socket before the time is over, so
- * a process that stood still would lose a connection on which the answer has arrived.
+ * Abandons a server that is silent while an answer is awaited, from the first command of the handshake on. ioredis
+ * alone would wait for ever, and its `socketTimeout` does not read the socket before it expires, so a blocked process
+ * would lose a connection on which the answer has arrived.
  */
 export class SilenceWatch {
   readonly #redis: RedisConnection;
   readonly #clock: Clock;
   readonly #limitMs: number;
-  /** When something arrived, or since when an answer is awaited. */
+  /** When data last arrived, or since when an answer is awaited. */
   #since = 0;
   #cancel: (() => void) | undefined;
-  /** The factor by which a connection may be silent for longer now. */
+  /** The present factor for the allowed silence. */
   #patience = 1;
 
   constructor(redis: RedisConnection, clock: Clock, limitMs: number) {
@@ -38,13 +38,13 @@ export class SilenceWatch {
     redis.on('close', () => this.stop());
   }
 
-  /** A command is sent now. */
+  /** Called when a command is sent. */
   sends(): void {
     if (!this.#isAwaiting) this.#restart();
     this.#watch();
   }
 
-  /** The connection was of use. */
+  /** Called when the connection has proved useful. */
   proved(): void {
     this.#patience = 1;
   }
@@ -66,7 +66,7 @@ export class SilenceWatch {
     this.#since = this.#clock.now();
   }
 
-  /** Most commands are answered at once, and one timer serves them all. */
+  /** Uses one timer for all commands, because most are answered at once. */
   #watch(): void {
     if (this.#cancel !== undefined) return;
     const since = this.#since;
@@ -77,10 +77,10 @@ export class SilenceWatch {
     });
   }
 
-  /** @param since when the silence began that is over */
+  /** @param since when the ended silence began */
   #over(since: number): void {
     if (!this.#isAwaiting) {
-      // The handshake sends its commands itself. It pauses between two of them while the server loads its data.
+      // ioredis sends the commands of the handshake, and pauses between two of them while the server loads its data.
       if (this.#redis.status === 'ready') return;
       this.#restart();
     }

@@ -1,17 +1,17 @@
 import { afterSilence } from '../../../core/time/after-silence.js';
 import type { Clock } from '../../../core/time/clock.js';
 
-/** A single answer may be late by chance. */
+/** How many answers must be late, because a single one may be so by chance. */
 const ENOUGH = 3;
 
 export interface SlowLinkTerms {
   readonly clock: Clock;
-  /** How long a command may take, which follows from `leaseMs`. */
+  /** How long a command may take, derived from `leaseMs`. */
   readonly timeLimitMs: number;
   readonly leaseMs: number;
 }
 
-/** Redis answers, but every answer comes after the time of its command. */
+/** Redis answers, but always after the time limit of the command. */
 export class SlowLinkError extends Error {
   constructor(tookMs: number, { timeLimitMs, leaseMs }: SlowLinkTerms) {
     super(
@@ -21,9 +21,9 @@ export class SlowLinkError extends Error {
 }
 
 /**
- * Asks once more when the first answers on a new connection have come late.
- * @param tookMs how long they have taken
- * @throws SlowLinkError if this answer is late as well · whatever `ask` throws
+ * Asks once more if the first answers on a new connection were late.
+ * @param tookMs the time they took
+ * @throws SlowLinkError if this answer is late too · any error of `ask`
  */
 export async function assertInTime(
   tookMs: number,
@@ -38,7 +38,7 @@ export async function assertInTime(
   if (isLate) throw new SlowLinkError(Math.min(tookMs, clock.now() - askedAt), terms);
 }
 
-/** The answers of one connection that came too late, one after the other. */
+/** The consecutive late answers of one connection. */
 export class LateAnswers {
   readonly #terms: SlowLinkTerms;
   #tookMs: number[] = [];
@@ -48,14 +48,14 @@ export class LateAnswers {
     this.#terms = terms;
   }
 
-  /** An answer was in time, or the connection is a new one. */
+  /** Called when an answer was in time, or the connection is new. */
   clear(): void {
     if (this.#tookMs.length > 0) this.#tookMs = [];
   }
 
   /**
-   * What a server answers late because it stood still comes at once, and counts once.
-   * @returns that the link is too slow, once enough answers in a row were late
+   * Notes a late answer. Those of a blocked server arrive together, and count once.
+   * @returns the error for a slow link, when enough consecutive answers were late
    */
   came(sentAt: number): SlowLinkError | undefined {
     if (sentAt < this.#at) return undefined;

@@ -4,7 +4,7 @@ import type { Clock } from '../../../core/time/clock.js';
 import { reasonOf } from '../server/reason-of.js';
 
 /**
- * Waits for a command for at most `limitMs`. The command may still be carried out after that.
+ * Waits for a command for at most `limitMs`. The command may still be executed afterwards.
  * @throws LockStoreError with the client's error as `cause`
  */
 export async function withinLimit<T>(

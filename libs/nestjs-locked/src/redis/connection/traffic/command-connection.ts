@@ -39,17 +39,17 @@ export interface CommandConnectionOptions {
   readonly name: string;
   readonly clock: Clock;
   readonly timeLimitMs: number;
-  /** The service's lease, from which that follows. */
+  /** The service's lease, from which the time limit follows. */
   readonly leaseMs: number;
   /** How often the connection is checked. */
   readonly pingEveryMs: number;
-  /** Checks it, with commands that every server answers at once. */
+  /** Checks the connection, with commands that every server answers at once. */
   readonly check: (redis: RedisConnection) => Promise<unknown>;
-  /** Loaded into every server before it is sent a command. */
+  /** Loaded into every server before any command. */
   readonly scripts: readonly RedisScript[];
   /** Whether the server is to be a node of a Redis Cluster. */
   readonly inCluster: boolean;
-  /** Who must have a lease before it counts. @default the master alone */
+  /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
 }
 
@@ -57,18 +57,18 @@ export interface CommandConnectionListener {
   /** A new connection is ready, and the commands that waited for it have been sent. */
   admitted(server: ServerInfo): void;
   failed(error: unknown): void;
-  /** The connection broke, or the server has fallen silent. Until `back`, told again only with another reason. */
+  /** The connection broke, or the server has fallen silent. Until `back`, reported again only with another reason. */
   lost(cause: LockStoreError): void;
   /** The server answers again. */
   back(): void;
-  /** The connection was idle and dead, and its replacement has answered a command in time. */
+  /** A dead idle connection was replaced, and the replacement has answered a command in time. */
   replaced(cause: LockStoreError): void;
 }
 
-/** At most this many commands may be on their way. A server that wakes up after a silence finds no more than these. */
+/** The most commands in flight. A server that wakes up after a silence finds no more than these. */
 const MOST_UNANSWERED = 1_000;
 
-/** At most this many commands may wait for a connection. Any further command is refused at once. */
+/** The most commands waiting for a connection. Any further command is refused at once. */
 const MOST_WAITING = 1_000;
 
 /**
@@ -77,12 +77,12 @@ const MOST_WAITING = 1_000;
  * takes no more memory than `MOST_WAITING` commands. A command that was in flight when its connection broke is sent
  * again on the next one. That does no harm, because the scripts are idempotent for each token.
  *
- * A new connection is admitted when its server has said that it is a master and knows our scripts. The server may
- * forget them later (SCRIPT FLUSH). It then refuses every command that names its script by the hash, while a command
- * that carries its script whole still runs. A forgotten command that was sent again at once could therefore run after
- * later commands for the same lock. So nothing new is sent until every command in flight has been answered; then the
- * forgotten ones are sent again whole, in their order. If a later command for the same lock has been answered in the
- * meantime, the order cannot be restored any more, and the forgotten command fails instead.
+ * A new connection is admitted when its server is known to be a master and has our scripts. The server may forget them
+ * later (SCRIPT FLUSH). It then refuses every command that names its script by the hash, while one that carries its
+ * whole script still runs. A forgotten command resent at once could therefore run after later commands for the same
+ * lock. So nothing new is sent until every command in flight was answered; then the forgotten ones are resent with
+ * their whole scripts, in order. If a later command for the same lock was answered meanwhile, the order cannot be
+ * restored, and the forgotten command fails instead.
  *
  *     waiting ──sent──▶ unanswered ──────────▶ answered, or failed
  *        ▲               │      │                     ▲
@@ -96,11 +96,11 @@ export class CommandConnection {
   readonly #options: CommandConnectionOptions;
   #connection: OwnConnection | undefined;
   #listener: CommandConnectionListener | undefined;
-  /** A server is there and may be used. */
+  /** Whether a server is connected and may be used. */
   #isAdmitted = false;
-  /** A command was not answered in time, and no answer has arrived since. */
+  /** Whether a command was not answered in time and no answer has arrived since. */
   #isSilent = false;
-  /** The listener was told that the server is lost. */
+  /** Whether the loss of the server was reported. */
   #isLost = false;
   #connections = 0;
   #sendings = 0;
@@ -108,9 +108,9 @@ export class CommandConnection {
   /** Commands not sent yet, and commands sent but not answered. Both lists keep the order of the calls. */
   #waiting = new LinkedList<OpenCommand>();
   readonly #unanswered = new LinkedList<OpenCommand>();
-  /** The unanswered commands whose script the server did not know. The function tells a command to go ahead, or not. */
+  /** The unanswered commands whose script the server did not know. The function lets a command be repeated, or not. */
   readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
-  /** Forgotten commands that were told to go ahead, and are on their way again. */
+  /** Forgotten commands that were resent and are in flight again. */
   readonly #repeating = new Set<OpenCommand>();
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
@@ -133,7 +133,7 @@ export class CommandConnection {
     if (replicas === undefined) return;
     const limitMs = longestWaitMs(replicas, timeLimitMs);
     const send = (command: RedisCommand, end: OpenCommand['end']): OpenCommand =>
-      // It is about commands that were sent already, so it need not stand behind those that still wait.
+      // It concerns commands already sent, so it need not queue behind waiting ones.
       this.#enter(new OpenCommand(command, this.#newLimit(), end), this.#ready);
     this.#acknowledgements = new ReplicaAcknowledgements(replicas, limitMs, send);
   }
@@ -161,19 +161,19 @@ export class CommandConnection {
     return this.#isAdmitted && !this.#isLost;
   }
 
-  /** How many connections there have been. If the number has changed, the connection is another one. */
+  /** The number of connections so far, which identifies the current one. */
   get connections(): number {
     return this.#connections;
   }
 
   /**
-   * @param read makes the result of what became of the command; neither of them ever throws or rejects
-   * @param dueAt when the command's time is over, if it has used a part of it elsewhere. @default after the time limit
+   * @param read converts the outcome into the result; neither function ever throws or rejects
+   * @param dueAt when the command's time is over, if part of it was used elsewhere. @default after the time limit
    */
   run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T, dueAt?: number): Promise<T> {
     const mustNotBreak = command.isRepeatable === false && this.#isAdmitted;
     if (!mustNotBreak || !this.#heartbeat.isIdle) return this.#run(command, read, dueAt);
-    // If the connection were dead, this command could not be sent again on the next one.
+    // Such a command could not be resent on the next connection if this one were dead.
     this.#heartbeat.sent();
     return this.#checkedOrLost().then(() => this.#run(command, read, dueAt));
   }
@@ -203,7 +203,7 @@ export class CommandConnection {
     return new AwakeLimit(timeLimitMs, clock.now());
   }
 
-  /** @param connection on which it is sent at once; undefined: it waits */
+  /** @param connection sends at once on this connection; undefined: the command waits */
   #enter(open: OpenCommand, connection: OwnConnection | undefined): OpenCommand {
     if (connection === undefined) this.#waiting.add(open);
     else this.#send(open, connection);
@@ -211,18 +211,18 @@ export class CommandConnection {
     return open;
   }
 
-  /** The connection leads to the right server. If it breaks, a new one is made without delay. */
+  /** Called when the connection is known to lead to the right server. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#connection?.proved();
   }
 
-  /** Makes a new connection, on which the commands that are on their way are sent again. */
+  /** Makes a new connection, on which the commands in flight are resent. */
   reconnect(because: Error): void {
     this.#lose(because, givenUp(because));
     this.#connection?.reconnect();
   }
 
-  /** Waits until every command has ended, including those that the answers give rise to. */
+  /** Waits until every command has ended, including follow-up commands. */
   async idle(): Promise<void> {
     while (this.#waiting.size + this.#unanswered.size > 0) {
       await new Promise<void>((resolve) => this.#onIdle.push(resolve));
@@ -230,7 +230,7 @@ export class CommandConnection {
     }
   }
 
-  /** Commands that have not ended fail now. */
+  /** Closes the connection; unfinished commands fail. */
   close(reason = 'the locks are being closed'): void {
     this.#connections++;
     this.#isAdmitted = false;
@@ -251,7 +251,9 @@ export class CommandConnection {
 
   // ---- whether it is alive ----------------------------------------------------------------------------------
 
-  /** Never rejects. Its answer does not show that commands are carried out: the server may be paused for writes. */
+  /**
+   * Never rejects. An answer does not prove that commands are executed, because the server may be paused for writes.
+   */
   async #check(): Promise<void> {
     const own = this.#connection;
     if (own === undefined || !this.#isAdmitted) return;
@@ -278,7 +280,7 @@ export class CommandConnection {
     if (connection === this.#connections && this.#isAdmitted) this.#heartbeat.heard();
   }
 
-  /** That an idle connection was dead is no outage, unless the next one cannot be made in time. */
+  /** Replaces a dead idle connection, which is no outage unless the next one takes too long. */
   #replace(silentMs: number): void {
     const tooLate = (): void => this.#tellLost(this.#breach);
     const because = this.#replacement.begins(silentMs, this.#options.timeLimitMs, tooLate);
@@ -314,7 +316,7 @@ export class CommandConnection {
     }
     this.#isAdmitted = true;
     this.#lastError = undefined;
-    // A server that is paused for writes gets as far as this. It is back when it has answered a command.
+    // Even a server paused for writes gets here. It counts as back when it has answered a command.
     this.#isSilent = false;
     this.#replacement.admitted(tookMs);
     this.#late.clear();
@@ -323,7 +325,7 @@ export class CommandConnection {
     this.#listener?.admitted(server);
   }
 
-  /** A Redis that is too far away for the lease would answer every command too late. */
+  /** Refuses a Redis too distant for the lease, which would answer every command too late. */
   #assertInTime(own: OwnConnection, tookMs: number): Promise<void> {
     const ask = (): Promise<unknown> => {
       own.sends();
@@ -340,7 +342,7 @@ export class CommandConnection {
     this.#listener?.failed(error);
   }
 
-  /** The connection is gone, or of no use any more. Its unanswered commands go to the front of those that wait. */
+  /** Called when the connection is lost or useless. Its unanswered commands go to the front of the waiting ones. */
   #lose(error?: unknown, how = 'the connection to Redis broke'): void {
     if (!this.#isAdmitted) return;
     this.#isAdmitted = false;
@@ -398,7 +400,7 @@ export class CommandConnection {
     this.#transmit(open, own, false);
   }
 
-  /** @param whole the server does not know the script of the command */
+  /** @param whole whether to send the whole script, which the server does not know */
   #transmit(open: OpenCommand, own: OwnConnection, whole: boolean): void {
     const { sending } = open;
     const sentAt = this.#options.clock.now();
@@ -430,9 +432,9 @@ export class CommandConnection {
 
   // ---- answers ----------------------------------------------------------------------------------------------
 
-  /** The answer came too late for its command, but it shows that the server is alive. */
+  /** Called for an answer that came too late for its command, but shows that the server is alive. */
   #heard(connection: number): void {
-    // What is rejected because the connection is being given up is no answer.
+    // A rejection due to abandoning the connection is not an answer.
     if (connection !== this.#connections || !this.#isAdmitted) return;
     this.#answers();
     this.#sendWaiting();
@@ -442,10 +444,10 @@ export class CommandConnection {
     const isCurrent = connection === this.#connections && this.#isAdmitted;
     const tooSlow = isCurrent ? this.#late.came(sentAt) : undefined;
     if (tooSlow === undefined) this.#heard(connection);
-    else this.reconnect(tooSlow); // it is used again when it has become quicker
+    else this.reconnect(tooSlow); // used again when it is faster
   }
 
-  /** The server is alive. */
+  /** Called when the server is known to be alive. */
   #answers(): void {
     this.#isSilent = false;
     if (!this.#isLost) return;
@@ -491,7 +493,7 @@ export class CommandConnection {
 
   // ---- time limits ------------------------------------------------------------------------------------------
 
-  /** One timer for all commands. The time in which our own event loop was blocked does not count. */
+  /** One timer for all commands. Time in which our event loop was blocked does not count. */
   #watchLimit(): void {
     if (this.#cancelLimit !== undefined) return;
     const dueAt = this.#nextDueAt;
@@ -505,7 +507,9 @@ export class CommandConnection {
     });
   }
 
-  /** A command that came with less than the usual time may end before older ones. That says nothing of the server. */
+  /**
+   * Watches a command with less than the usual time, which may end before older ones without meaning a silent server.
+   */
   #watchOwnLimit(open: OpenCommand, dueAt: number): void {
     const { clock } = this.#options;
     const cancel = afterSilence(clock, Math.max(0, dueAt - clock.now()), () => {
@@ -539,7 +543,7 @@ export class CommandConnection {
       this.#tellLost(reason);
       return this.#end(open, this.#failure(open.command, undefined, reason));
     }
-    // A command has waited for all of its time: this is told before what fails because of it.
+    // A command has waited for its whole time: reported before the failures that follow from it.
     if (this.#replacement.isAwaited) this.#tellLost(this.#breach);
     const reason = this.#isAdmitted
       ? `Redis did not answer earlier commands within ${limit}`
@@ -591,7 +595,10 @@ export class CommandConnection {
     });
   }
 
-  /** Once every command in flight has been answered, the forgotten ones are sent again whole, one after the other. */
+  /**
+   * When every command in flight was answered, resends the forgotten ones with their whole scripts, one after the
+   * other.
+   */
   #repeatForgotten(): void {
     if (this.#forgotten.size === 0 || this.#forgotten.size < this.#unanswered.size) return;
     const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
@@ -602,7 +609,7 @@ export class CommandConnection {
     }
   }
 
-  /** A later command for the same lock was answered before the forgotten one could run: it is too late for that one. */
+  /** Fails forgotten commands for whose lock a later command was answered first. */
   #refuseOvertaken(by: OpenCommand): void {
     for (const open of [...this.#forgotten.keys()]) {
       if (!open.isBefore(by) || !open.concerns(by)) continue;
@@ -617,7 +624,7 @@ function givenUp(because: unknown): string {
   return `the connection to Redis was given up: ${reasonOf(because)}`;
 }
 
-/** A missing right is no failure here: the probe finds out whether that right is needed at all. */
+/** Ignores a missing right here, because the probe finds out whether it is needed. */
 function unlessForbidden<T>(instead: T): (error: unknown) => T {
   return (error) => {
     if (lacksRights(error)) return instead;

@@ -1,6 +1,6 @@
 import type { InboxMessage } from '../../../core/store/lock-store.js';
 
-/** What we publish to our own inbox. */
+/** The message that we publish to our own inbox. */
 export interface ProbeMessage {
   readonly kind: 'probe';
   readonly id: string;
@@ -16,7 +16,7 @@ export interface ProbeMessage {
  *     r <token> <key>
  *     probe <id>
  *
- * @returns undefined for anything else, because anybody who may publish can write what they like
+ * @returns undefined for anything else, because any client with the right to publish can send arbitrary messages
  */
 export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | undefined {
   const [kind, token, ...rest] = text.split(' ');

@@ -2,15 +2,15 @@ import type { Linked } from '../../../core/runtime/linked-list.js';
 import type { AwakeLimit } from '../../../core/time/after-silence.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
-/** A command whose outcome is still awaited. */
+/** A command with a pending outcome. */
 export class OpenCommand implements Linked<OpenCommand> {
   list: object | undefined;
   before: OpenCommand | undefined;
   after: OpenCommand | undefined;
-  /** The number of the latest sending. An answer to an earlier one is too late. */
+  /** The number of the latest sending. Answers to earlier ones are ignored. */
   sending = 0;
   mayHaveRun = false;
-  /** Ends what was armed for this command alone: its limit is not looked at with those of the others. */
+  /** Cancels the separate timer of this command, whose limit is not watched with the others. */
   onEnd: (() => void) | undefined;
 
   constructor(

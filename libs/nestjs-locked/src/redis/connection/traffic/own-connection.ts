@@ -15,41 +15,41 @@ export interface OwnConnectionOptions {
 
 export interface OwnConnectionListener {
   ready(): void;
-  /** The connection is closed, or an attempt to connect has failed. */
+  /** The connection was closed, or an attempt to connect has failed. */
   closed(): void;
   failed(error: unknown): void;
 }
 
-/** At most this many commands are one write. */
+/** The most commands in one write. */
 const MOST_JOINED = 16;
 
-/** How long a connection that we give up may take to close in good order. */
+/** How long an abandoned connection may take to close gracefully. */
 const DISCONNECT_MS = 500;
 
-/** How long to wait before ioredis is asked to connect again after it has given up. */
+/** The pause before ioredis is made to connect again after it has given up. */
 const REVIVAL_MS = 1_000;
 
 /**
- * A connection to the same server as the user's client, but always to the master, that comes back whatever happens.
- * ioredis keeps no command for it and repeats none, because a command that was given while the connection was down may
- * be long out of date when it returns.
+ * A connection to the same server as the user's client, but always to the master, that reconnects after any failure.
+ * ioredis neither queues nor repeats commands on it, because a command issued while the connection was down may be
+ * outdated when it is back.
  */
 export class OwnConnection {
   readonly redis: RedisConnection;
   readonly #client: RedisClient;
   readonly #silence: SilenceWatch;
   readonly #questions: SentinelQuestions;
-  /** Attempts to connect since a connection was last of use. */
+  /** The number of attempts to connect since a connection was last useful. */
   #attempts = 0;
   #closed = false;
-  /** The present connection was given up, and the next one is made at once. */
+  /** Whether the current connection was abandoned, so that the next one is made at once. */
   #isAbandoned = false;
-  /** It was closed while a connection was being made. */
+  /** Whether it was closed while connecting. */
   #wasConnecting = false;
-  /** The socket to which commands of this turn of the event loop were written, and how many after the first one. */
+  /** The socket to which commands of this turn of the event loop were written, and the number after the first. */
   #written: RedisConnection['stream'];
   #joined = 0;
-  /** What the server has said on the connection that is being made. */
+  /** The data received on the connection being made. */
   #said = '';
   #cancelRevival: () => void = () => {};
 
@@ -62,11 +62,11 @@ export class OwnConnection {
     const { reconnectOnError } = client.options;
     this.redis = client.duplicate({
       connectionName: name,
-      lazyConnect: true, // until it is watched, below
-      // A planned failover breaks no connection. If the sentinels did not tell us, we would stay on the old master.
+      lazyConnect: true, // until watched, below
+      // A planned failover breaks no connection: without notice from the sentinels, we would stay on the old master.
       role: 'master',
       failoverDetector: true,
-      // If the user's function wants the command sent again, we do that ourselves, in the right order.
+      // If the user's function wants a command resent, we do that ourselves, in the right order.
       reconnectOnError: (error: Error) => (reconnectOnError?.(error) ? 1 : false),
       retryStrategy: () => this.#delayMs(),
       sentinelRetryStrategy: reconnectDelay,
@@ -83,7 +83,7 @@ export class OwnConnection {
       socketTimeout: undefined, // see `SilenceWatch`
       disconnectTimeout: DISCONNECT_MS,
     });
-    // The limit of the command comes first, so that its failure says that there was no answer.
+    // The command's limit expires first, so that its failure reports the missing answer.
     this.#silence = new SilenceWatch(this.redis, clock, Math.ceil(timeLimitMs * 1.2));
     let sentinelError: Error | undefined;
     this.redis.on('error', (error) => {
@@ -96,7 +96,7 @@ export class OwnConnection {
     attendToSentinels(this.redis, () => this.reconnect());
     this.redis.on('connect', () => this.#readRefusal());
     this.redis.on('ready', () => {
-      this.#said = ''; // it stays in use
+      this.#said = ''; // the connection is in use
       if (!this.#closed) listener.ready();
     });
     this.redis.on('close', () => {
@@ -113,7 +113,7 @@ export class OwnConnection {
     this.#connect();
   }
 
-  /** A server that has too many connections says so and closes the new one. ioredis does not pass that on. */
+  /** Reads the refusal of a server with too many connections, which closes the new one; ioredis does not expose it. */
   #readRefusal(): void {
     this.#said = '';
     this.redis.stream?.on('data', (data) => {
@@ -121,15 +121,15 @@ export class OwnConnection {
     });
   }
 
-  /** A command is sent now. The server must not be silent until it has answered. */
+  /** Called when a command is sent, whose answer is then awaited. */
   sends(): void {
     this.#silence.sends();
   }
 
   /**
-   * Joins the commands that are written in one turn of the event loop into few writes to the socket. Each write is a
-   * system call, which costs more than all the rest of a command. The first one is written at once, and so is every
-   * sixteenth: the server should begin while we continue, and the turn may be long.
+   * Joins the commands of one turn of the event loop into few writes to the socket. Each write is a system call, which
+   * costs more than the rest of a command. The first command is written at once, and so is every sixteenth, so that the
+   * server can begin during a long turn.
    */
   joinWrites(): void {
     const { stream } = this.redis;
@@ -147,20 +147,20 @@ export class OwnConnection {
     });
   }
 
-  /** The connection has proved to be of use. If it breaks, a new one is made without delay. */
+  /** Called when the connection has proved useful. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#attempts = 0;
     this.#silence.proved();
   }
 
-  /** Drops the connection and makes a new one, unless one is being made already. */
+  /** Drops the connection and makes a new one, unless already connecting. */
   reconnect(): void {
     const { status } = this.redis;
-    // If a connection is still being made, ioredis would give up for good.
+    // While connecting, ioredis would give up for good.
     if (status === 'connect' || status === 'ready') this.redis.disconnect(true);
   }
 
-  /** The same for a connection that is dead: it is not closed in good order, because nobody would answer. */
+  /** The same for a dead connection, which is not closed gracefully, because the server would not answer. */
   abandon(): void {
     this.#isAbandoned = true;
     this.redis.stream?.destroy();
@@ -176,7 +176,7 @@ export class OwnConnection {
   }
 
   #delayMs(): number {
-    // A password that was changed on the client is meant for us as well.
+    // A password changed on the client applies to our connection too.
     const { username, password } = this.#client.options;
     Object.assign(this.redis.options, { username, password });
     if (this.#isAbandoned) {
@@ -187,8 +187,8 @@ export class OwnConnection {
   }
 
   /**
-   * If `close` came while a connection was being made, ioredis has begun to listen to the sentinels after that.
-   * Otherwise it must not be told twice: it would wait two seconds for connections that are closed already.
+   * Disconnects from the sentinels, to which ioredis has begun to listen after a `close` while connecting. Otherwise it
+   * must not be told twice, because it would wait two seconds for connections already closed.
    */
   #leaveSentinels(): void {
     if (this.#wasConnecting && this.#client.options.sentinels) this.redis.disconnect();
@@ -199,19 +199,19 @@ export class OwnConnection {
   }
 }
 
-/** An error that is all the server has said on a connection. */
+/** The error if it is all that the server has sent on a connection. */
 function refusalIn(said: string): Error | undefined {
   const [, refusal] = /^-(?:ERR )?([^\r\n]+)\r\n$/.exec(said) ?? [];
   return refusal === undefined ? undefined : new Error(refusal);
 }
 
-/** @param cause what the socket has said */
+/** @param cause the error read from the socket */
 function explained(error: Error, cause: Error | undefined): Error {
   if (cause === undefined || !error.message.includes(CLOSED)) return error;
   return new Error(error.message.replace(CLOSED, reasonOf(cause)), { cause });
 }
 
-/** How long to wait before the next attempt, in milliseconds. */
+/** The pause before the next attempt, in milliseconds. */
 export function reconnectDelay(times: number): number {
   return Math.min(50 * 2 ** Math.min(times, 5), 1_000);
 }

@@ -4,39 +4,39 @@ import type { RedisConnection } from '../server/redis-client.js';
 export interface RedisCommand {
   /** For messages: `acquire 'stock:42'`. */
   readonly action: string;
-  /** The locks that the command concerns. For each lock, commands run in the order of the calls. */
+  /** The locks of the command. For each lock, commands run in the order of the calls. */
   readonly keys: readonly string[];
-  /** One of its keys in Redis, as it is sent. A cluster finds by it where to send the command. */
+  /** One of its keys in Redis, as sent, by which a cluster routes the command. */
   readonly redisKey?: string;
   /**
-   * In a cluster, what does the most urgent part of the work with one key, while only some of the command's keys have
-   * arrived on their new server, so that the whole cannot be done.
+   * In a cluster, a form that does the most urgent part of the work with one key, while only some of the command's keys
+   * have arrived on their new server.
    */
   readonly whileMoving?: WhileMoving | undefined;
   /**
-   * False if a second run could do harm. If its connection breaks, it is not sent again, and its outcome is unknown.
+   * False if a second execution could do harm. If the connection breaks, it is not resent, and its outcome is unknown.
    * @default true
    */
   readonly isRepeatable?: boolean;
-  /** @param whole the server does not know the script of the command: it must be sent with it */
+  /** @param whole whether to send the whole script, which the server does not know */
   send(redis: RedisConnection, whole: boolean): Promise<unknown>;
-  /** Whether this answer means that the command must be sent again before its work is done. @default never */
+  /** Whether this answer means that the command must be sent again to finish its work. @default never */
   isUnfinished?(reply: unknown): boolean;
   /** Whether this answer grants or prolongs a lease, which a failover must not lose. @default never */
   readonly mustBeReplicated?: ((reply: unknown) => boolean) | undefined;
 }
 
 export interface WhileMoving {
-  /** For how long the whole command is tried first, in milliseconds. */
+  /** How long the whole command is tried first, in milliseconds. */
   readonly afterMs: number;
-  /** As `RedisCommand.send`. The answer is read in the same way. */
+  /** Like `RedisCommand.send`. The answer is read in the same way. */
   send(redis: RedisConnection, whole: boolean): Promise<unknown>;
 }
 
 export interface CommandAnswer {
   readonly kind: 'answered';
   readonly reply: unknown;
-  /** The command was sent before, on a connection that broke, so it may have run twice. */
+  /** Whether the command was sent before on a connection that broke, and may have run twice. */
   readonly mayHaveRunBefore: boolean;
 }
 
@@ -45,13 +45,13 @@ export type CommandOutcome = CommandAnswer | CommandFailure;
 export interface CommandFailure {
   readonly kind: 'failed';
   readonly cause: LockStoreError;
-  /** True if the command was not carried out and will not be. False if nobody knows. */
+  /** True if the command was not and will not be executed. False if unknown. */
   readonly neverRan: boolean;
-  /** What the master answered, if only the replicas have failed: what it did may be lost in a failover. */
+  /** The answer of the master if only the replicas have failed, so that its effect may be lost in a failover. */
   readonly unacknowledged?: CommandAnswer;
 }
 
-/** What becomes of a command that is given before there is a connection, or after the locks were closed. */
+/** The outcome of a command before there is a connection, or after the locks were closed. */
 export function notOpen({ action }: RedisCommand): CommandFailure {
   const cause = new LockStoreError(`Cannot ${action}: the locks are not open`);
   return { kind: 'failed', cause, neverRan: true };

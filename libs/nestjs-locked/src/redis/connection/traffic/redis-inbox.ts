@@ -10,7 +10,7 @@ import { OwnConnection } from './own-connection.js';
 export interface RedisInboxOptions {
   /** Shown by CLIENT LIST. */
   readonly name: string;
-  /** Finds out the name of the channel, on a connection that is new. */
+  /** Determines the name of the channel on a new connection. */
   readonly channel: (redis: RedisConnection) => Promise<string>;
   readonly clock: Clock;
   readonly timeLimitMs: number;
@@ -21,19 +21,19 @@ export interface RedisInboxOptions {
 export interface RedisInboxListener {
   message(message: string): void;
   subscribed(): void;
-  /** No message will arrive until `subscribed`. */
+  /** No messages will arrive until `subscribed`. */
   lost(cause: LockStoreError): void;
-  /** The connection was idle and dead, and has been replaced. */
+  /** A dead idle connection was replaced. */
   replaced(cause: LockStoreError): void;
-  /** The connection broke, or it or the subscription was refused. It is tried again. */
+  /** The connection broke, or it or the subscription was refused; it is retried. */
   failed(error: unknown): void;
 }
 
-/** A refused subscription would be refused again at once, so it is not repeated in a tight loop. */
+/** The pause before a refused subscription is repeated, to avoid a tight loop. */
 const RESUBSCRIBE_MS = 1_000;
 
 /**
- * One subscription per process, on a connection of its own. We subscribe again ourselves after every reconnect, because
+ * One subscription per process, on a separate connection. We resubscribe ourselves after every reconnect, because
  * messages arrive again only after the acknowledgement.
  */
 export class RedisInbox {
@@ -45,7 +45,7 @@ export class RedisInbox {
   #channel: string | undefined;
   #closed = false;
   #cancelResubscribe: () => void = () => {};
-  /** Why a dead connection is being replaced, and until when that is no outage. */
+  /** Why a dead connection is being replaced, and until when that does not count as an outage. */
   #replacing: { readonly cause: LockStoreError; readonly until: number } | undefined;
   #lastError: unknown;
   #connections = 0;
@@ -82,22 +82,22 @@ export class RedisInbox {
     return this.#ready;
   }
 
-  /** What it is subscribed to, or was last. */
+  /** The present or last channel. */
   get channel(): string | undefined {
     return this.#channel;
   }
 
-  /** How many connections there have been. If the number has changed, the connection is another one. */
+  /** The number of connections so far, which identifies the current one. */
   get connections(): number {
     return this.#connections;
   }
 
-  /** The connection leads to the right server. If it breaks, a new one is made without delay. */
+  /** Called when the connection is known to lead to the right server. If it breaks, a new one is made without delay. */
   proved(): void {
     this.#connection.proved();
   }
 
-  /** Whether the present connection answers. One that has just broken may not have been noticed yet. Never rejects. */
+  /** Whether the current connection answers; one that just broke may not have been noticed yet. Never rejects. */
   async answers(): Promise<boolean> {
     const connection = this.#connections;
     const isAnswered = await this.#limited('ping', () => this.#ping()).then(
@@ -119,7 +119,7 @@ export class RedisInbox {
     this.#connection.close();
   }
 
-  /** @param connection its number; what becomes of an older connection does not matter */
+  /** @param connection its number; the outcome on an older connection is ignored */
   async #subscribe(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
     const askedAt = this.#options.clock.now();
@@ -154,7 +154,7 @@ export class RedisInbox {
     this.#listener.failed(error);
   }
 
-  /** Every answer is a sign of life, a refusal too. A connection that breaks is found out by its end. */
+  /** Any answer is a sign of life, even a refusal. A broken connection is detected by its end. */
   async #beat(connection: number): Promise<void> {
     await this.#ping().catch(() => {});
     if (connection === this.#connections && this.#ready) this.#heartbeat.heard();
@@ -186,7 +186,7 @@ export class RedisInbox {
     if (!this.#closed) this.#listener.lost(this.loss);
   }
 
-  /** Why it is not subscribed. */
+  /** The reason why it is not subscribed. */
   get loss(): LockStoreError {
     const cause = this.#lastError;
     const because = cause === undefined ? '' : `: ${reasonOf(cause)}`;

@@ -9,7 +9,7 @@ import type {
 } from './redis-command.js';
 import { acknowledgedBy, waitCommand } from './wait-command.js';
 
-/** A command that Redis has answered, and that ends when replicas have acknowledged what it wrote. */
+/** A command that Redis has answered, and that ends when replicas have acknowledged its writes. */
 interface Pending {
   readonly open: OpenCommand;
   readonly answer: CommandAnswer;
@@ -19,15 +19,15 @@ interface Pending {
 type Send = (command: RedisCommand, end: (outcome: CommandOutcome) => void) => OpenCommand;
 
 /**
- * Holds back the answer to every command that grants or prolongs a lease until enough replicas have acknowledged what
- * the command wrote. A failover to one of these replicas then loses nothing of it.
+ * Holds back the answer to every command that grants or prolongs a lease until enough replicas have acknowledged its
+ * writes. A failover to one of these replicas then does not lose them.
  *
- * One WAIT is in flight at most. It covers every command that was sent before it on the same connection, so its answer
- * ends all that were answered until then. As long as a command is held back, a WAIT is in flight: whoever waits until
- * the connection has no more commands to answer waits for these, too.
+ * At most one WAIT is in flight. It covers every command sent before it on the same connection, so its answer ends all
+ * those already answered. While a command is held back, a WAIT is in flight, so waiting for all commands of the
+ * connection includes held-back ones.
  *
- * A WAIT proves nothing about another connection, so a connection that breaks ends all that it has answered with an
- * unknown outcome.
+ * A WAIT proves nothing about another connection, so commands held back on a connection that breaks end with an unknown
+ * outcome.
  */
 export class ReplicaAcknowledgements {
   readonly #required: RequiredReplicas;
@@ -44,12 +44,12 @@ export class ReplicaAcknowledgements {
     this.#send = send;
   }
 
-  /** Whether a WAIT is in flight: Redis answers nothing behind it before it has ended. */
+  /** Whether a WAIT is in flight, which delays all answers after it. */
   get isAsking(): boolean {
     return this.#wait !== undefined;
   }
 
-  /** @returns whether it ends the command, later; if not, the command has ended with this outcome */
+  /** @returns whether it will end the command later; if not, the command has ended with this outcome */
   holdBack(open: OpenCommand, answer: CommandOutcome): boolean {
     if (answer.kind !== 'answered') return false;
     if (open.command.mustBeReplicated?.(answer.reply) !== true) return false;
@@ -58,7 +58,7 @@ export class ReplicaAcknowledgements {
     return true;
   }
 
-  /** The connection is gone, and nobody can ask any more what the replicas have of what was sent on it. */
+  /** Called when the connection is lost, and the replicas cannot be asked about commands sent on it any more. */
   lost(): void {
     this.#failAll('the connection to Redis broke');
   }
@@ -72,7 +72,7 @@ export class ReplicaAcknowledgements {
     this.#wait = wait;
   }
 
-  /** @param sending all that was sent before it has been acknowledged by `count` replicas */
+  /** @param sending everything sent before it was acknowledged by `count` replicas */
   #acknowledged(sending: number, count: number): void {
     const covered = this.#pending.filter(({ open }) => open.sending < sending);
     this.#pending = this.#pending.filter(({ open }) => open.sending > sending);
