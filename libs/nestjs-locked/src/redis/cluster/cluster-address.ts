@@ -2,12 +2,12 @@ import type { RedisClient } from '../connection/server/redis-client.js';
 import type { Address, RedisCluster } from '../connection/server/redis-cluster.js';
 import { hashSlot } from './hash-slot.js';
 
-/** @param redisKey without the prefix that the connection puts before it */
+/** @param redisKey without the prefix that the connection adds */
 export function slotIn({ options }: RedisCluster, redisKey: string): number {
   return hashSlot((options.keyPrefix ?? '') + redisKey);
 }
 
-/** The address at which we reach a node that calls itself by this one: `host:port`. */
+/** The reachable address of a node with this address of its own: `host:port`. */
 export function reachableAddress({ options: { natMap } }: RedisCluster, address: string): string {
   const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
   return mapped ? `${mapped.host}:${mapped.port}` : address;
@@ -19,10 +19,10 @@ export function hostAndPort(address: string): Address {
 }
 
 /**
- * The address that a node has named. It names no host if it does not know one, or is told to keep it to itself: then it
- * means the host that we have reached it at. It says `?` if it should name a host by a name that there is not.
- * @param from the address of the node that has named it
- * @param known addresses of nodes that we know
+ * Resolves an address named by a node. It has no host if the node does not know or must not reveal one, and then means
+ * the host at which we reached the node. The host is `?` if the node should report a hostname but has none.
+ * @param from the address the address of the node that named it
+ * @param known the addresses of known nodes
  */
 export function namedAddress(named: string, from: string, known: readonly string[]): string {
   const port = /^\??(:\d+)$/.exec(named)?.[1];
@@ -31,7 +31,7 @@ export function namedAddress(named: string, from: string, known: readonly string
   return same ?? hostAndPort(from).host + port;
 }
 
-/** A client like another one, for another address. */
+/** A client with the options of another one, for another address. */
 export function clientAt(like: RedisClient, address: string): RedisClient {
   const there = hostAndPort(address);
   return {

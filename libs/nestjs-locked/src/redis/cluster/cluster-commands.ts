@@ -13,23 +13,23 @@ import type { ClusterNode } from './cluster-node.js';
 import type { ClusterNodes } from './cluster-nodes.js';
 import { redirectionOf } from './redirection.js';
 
-/** How long to wait before a command is tried again that cannot be carried out yet; half of it is random. */
+/** The pause before a command that cannot be executed yet is retried; half of it is random. */
 const PAUSE_MS = 100;
 
 /** How many redirections a command follows without a pause. */
 const MOST_AT_ONCE = 3;
 
-/** A command that was sent to the wrong node, or could not be carried out there yet. */
+/** A command that was sent to the wrong node, or could not be executed there yet. */
 interface Detour {
   readonly command: RedisCommand;
   readonly slot: number;
-  /** How long the command may take. It begins with the first sending. */
+  /** How long the command may take, from the first sending. */
   readonly limit: AwakeLimit;
-  /** What is sent: the command, or what can be done in its place while its keys are moving. */
+  /** The form to send: the command, or its short form while its keys are moving. */
   form: RedisCommand;
-  /** How often a node has said that it belongs elsewhere. */
+  /** How often it was redirected. */
   sentOn: number;
-  /** The node to which it was sent last. */
+  /** The node to which it was last sent. */
   from: ClusterNode | undefined;
 }
 
@@ -39,23 +39,23 @@ interface Next {
 }
 
 /**
- * Sends each command to the node that has its key. A node that is not the right one, or not yet, says so and has done
- * nothing. The command is then sent on, within its own time limit.
+ * Sends each command to the node that has its key. A node that is not, or not yet, the right one redirects the command
+ * without executing it. The command is then sent on, within its own time limit.
  *
- * While a command is on such a detour, later commands for the same key wait for it, so that they are carried out in the
- * order of the calls. Renewals do not wait: they can be carried out when nothing else can.
+ * While a command is on such a detour, later commands for the same key wait for it, so that they run in the order of
+ * the calls. Renewals do not wait, because they can run when nothing else can.
  */
 export class ClusterCommands implements CommandRunner {
   readonly #nodes: ClusterNodes;
   readonly #clock: Clock;
   readonly #timeLimitMs: number;
-  /** For each key the last command on a detour. */
+  /** The last command on a detour of each key. */
   readonly #detours = new Map<string, Promise<unknown>>();
   #running = 0;
   #onIdle: (() => void)[] = [];
   readonly #onFailure: (command: RedisCommand, failure: CommandFailure) => void;
 
-  /** @param onFailure is told of every command that has failed */
+  /** @param onFailure called for every failed command */
   constructor(
     nodes: ClusterNodes,
     clock: Clock,
@@ -77,7 +77,7 @@ export class ClusterCommands implements CommandRunner {
     return read(outcome);
   }
 
-  /** Waits until every command has ended, including those that the answers give rise to. */
+  /** Waits until every command has ended, including follow-up commands. */
   async idle(): Promise<void> {
     while (this.#running > 0) {
       await new Promise<void>((resolve) => this.#onIdle.push(resolve));
@@ -86,8 +86,8 @@ export class ClusterCommands implements CommandRunner {
   }
 
   /**
-   * What `run` does, but nobody waits for it when the locks are closed, and nobody is told if it fails. The first
-   * sending is synchronous: so the order of the calls is kept.
+   * Like `run`, but closing does not wait for it, and a failure is not reported. The first sending is synchronous, to
+   * keep the order of the calls.
    */
   async attempt(command: RedisCommand): Promise<CommandOutcome> {
     const slot = this.#nodes.slotOf(command.redisKey ?? '');
@@ -109,7 +109,7 @@ export class ClusterCommands implements CommandRunner {
     return whileMoving?.afterMs !== 0 && keys.some((key) => this.#detours.has(key));
   }
 
-  /** Follows a command after those for the same key that are on a detour already. */
+  /** Follows a command after earlier detours for the same key. */
   async #inTurn(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
     const { keys, whileMoving } = detour.command;
     if (whileMoving?.afterMs === 0) return this.#follow(detour, failure);
@@ -122,11 +122,11 @@ export class ClusterCommands implements CommandRunner {
   }
 
   /**
-   * Sends a command on until it is carried out, or its time is over.
+   * Sends a command on until it is executed or its time is over.
    *
-   * Once a sending may have run, the outcome says so for good, whatever a later node answers: a refusal by one node
-   * proves nothing about another one whose answer was lost.
-   * @param failure what the first node said; undefined if the command has not been sent yet
+   * After a sending that may have run, the outcome says so whatever a later node answers: a refusal by one node proves
+   * nothing about another whose answer was lost.
+   * @param failure the answer of the first node; undefined if the command was not sent yet
    */
   async #follow(detour: Detour, failure: CommandFailure | undefined): Promise<CommandOutcome> {
     const { command, slot, limit } = detour;
@@ -146,26 +146,27 @@ export class ClusterCommands implements CommandRunner {
       if (outcome.kind === 'answered')
         return { ...outcome, mayHaveRunBefore: outcome.mayHaveRunBefore || mayHaveRun };
       mayHaveRun ||= !outcome.neverRan;
-      if (this.#clock.now() >= limit.endsAt) return { ...last, neverRan: !mayHaveRun }; // which says what has held it up
+      if (this.#clock.now() >= limit.endsAt) return { ...last, neverRan: !mayHaveRun }; // with the reason of the delay
       last = outcome;
       if (!this.#goesOn(outcome, next.node, command)) return { ...outcome, neverRan: !mayHaveRun };
     }
   }
 
   /**
-   * What to send next, and where; undefined if no node is known. It waits if nothing has a chance right now.
+   * What to send next, and where; undefined if no node is known. Waits first if no attempt can succeed now.
    *
-   * - `MOVED`: the slot has another owner for good. It is remembered, and the command follows at once. Two nodes that
-   *   disagree can name each other for ever, so that after a few redirections there is a pause between them.
-   * - `ASK`: only this key has moved so far. The command follows once, and the owner of the slot stays what it was.
-   * - `TRYAGAIN`: some keys of the command have moved and others have not. It is tried again until all are on one node.
-   *   After `whileMoving.afterMs`, a command that has such a form is sent in the one that needs the lock key alone.
-   * - `CLUSTERDOWN`: nobody may serve the slot. The cluster is looked at, because a failover may have ended meanwhile.
+   * - `MOVED`: the slot has another permanent owner. It is remembered, and the command follows at once. Two nodes that
+   *   disagree can name each other for ever, so later redirections are followed after a pause.
+   * - `ASK`: only this key has moved so far. The command follows once, and the owner of the slot stays the same.
+   * - `TRYAGAIN`: some keys of the command have moved and others have not. It is retried until all are on one node.
+   *   After `whileMoving.afterMs`, a command with a short form is sent in that, which needs only the lock key.
+   * - `CLUSTERDOWN`: no node may serve the slot. The view of the cluster is refreshed, because a failover may have
+   *   ended.
    */
   async #next(detour: Detour, failure: CommandFailure): Promise<Next | undefined> {
     const { command, slot, limit } = detour;
     const redirection = redirectionOf(failure);
-    const from = detour.from as ClusterNode; // somebody has redirected the command
+    const from = detour.from as ClusterNode; // set, because a node has redirected the command
     switch (redirection?.kind) {
       case 'moved':
         this.#nodes.moved(redirection.slot, redirection.address, from);
@@ -188,7 +189,7 @@ export class ClusterCommands implements CommandRunner {
         this.#nodes.lookSoon();
         await this.#pause(limit);
         break;
-      case undefined: // its node has gone, or none is known
+      case undefined: // its node is gone, or none is known
         if (this.#nodes.ofSlot(slot) !== undefined) break;
         this.#nodes.lookSoon();
         await this.#wait(limit, Infinity, (ms) => this.#nodes.changed(ms));
@@ -200,7 +201,7 @@ export class ClusterCommands implements CommandRunner {
     return node === undefined ? undefined : { node, command: detour.form };
   }
 
-  /** Whether the failure only means that the command must go elsewhere. */
+  /** Whether the failure only means that the command belongs elsewhere. */
   #goesOn(failure: CommandFailure, node: ClusterNode, { isRepeatable }: RedisCommand): boolean {
     const isElsewhere =
       redirectionOf(failure) !== undefined || (node.isGone && !this.#nodes.isClosed);
@@ -214,7 +215,7 @@ export class ClusterCommands implements CommandRunner {
     return this.#wait(limit, pauseMs, wait);
   }
 
-  /** Waits within the limit. If this process stood still when the wait was over, that does not count. */
+  /** Waits within the limit. Time in which this process was blocked at the end of the wait does not count. */
   async #wait(
     limit: AwakeLimit,
     longestMs: number,
@@ -236,7 +237,7 @@ function afterAsking(command: RedisCommand): RedisCommand {
   return {
     ...command,
     send: (redis, whole) => {
-      redis.asking().catch(() => {}); // the command itself fails then, too
+      redis.asking().catch(() => {}); // the command itself fails too
       return command.send(redis, whole);
     },
   };

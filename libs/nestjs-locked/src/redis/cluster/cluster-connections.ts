@@ -20,7 +20,7 @@ import { ClusterCommands } from './cluster-commands.js';
 import { ClusterNodes } from './cluster-nodes.js';
 import { RefusedSlots, slotOutagesOf } from './refused-slots.js';
 
-/** The masters of a Redis Cluster as the servers of a lock service: two connections of our own to each of them. */
+/** The masters of a Redis Cluster as the servers of a lock service, with two of our own connections to each. */
 export class ClusterConnections implements LockServers {
   readonly #client: RedisCluster;
   readonly #options: RedisConnectionsOptions;
@@ -84,7 +84,7 @@ export class ClusterConnections implements LockServers {
     return this.#commands?.run(command, read) ?? Promise.resolve(read(notOpen(command)));
   }
 
-  /** @throws LockStoreError if it cannot be found out which masters there are */
+  /** @throws LockStoreError if the masters cannot be determined */
   async each(): Promise<readonly CommandRunner[]> {
     const nodes = this.#nodes;
     if (nodes === undefined) return [];

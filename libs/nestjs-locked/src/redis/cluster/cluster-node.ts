@@ -8,22 +8,22 @@ import { reasonOf } from '../connection/server/reason-of.js';
 import type { RedisClient } from '../connection/server/redis-client.js';
 import type { ServerInfo } from '../connection/server/server-info.js';
 
-/** How long to wait before a node is tried again that has refused us. */
+/** The pause before a node that refused us is tried again. */
 const REFUSED_MS = 1_000;
 
-/** A master of the cluster, as far as we know, and our connections to it. */
+/** A node believed to be a master of the cluster, and our connections to it. */
 export class ClusterNode {
-  /** `host:port`, as we reach it. */
+  /** Its reachable address, `host:port`. */
   readonly address: string;
   readonly connections: RedisConnections;
-  /** It is kept until then, even if it has no slots. */
+  /** Until when it is kept even without slots. */
   guestUntil = 0;
   readonly #options: RedisConnectionsOptions;
   readonly #listener: LockServersListener;
   #isGone = false;
   #endPause: () => void = () => {};
 
-  /** @param someKey finds a key that this node has, if it has one */
+  /** @param someKey finds a key of this node, if any */
   constructor(
     address: string,
     client: RedisClient,
@@ -37,18 +37,18 @@ export class ClusterNode {
     this.connections = new RedisConnections(client, options, { address, someKey });
   }
 
-  /** No slots belong to it any more, and its connections are closed. */
+  /** Whether it no longer has slots, and its connections are closed. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** @throws LockConfigError · LockStoreError · LockAbortedError if it has gone meanwhile */
+  /** @throws LockConfigError · LockStoreError · LockAbortedError if it was removed meanwhile */
   async open(limitMs: number): Promise<ServerInfo> {
     const servers = await this.connections.open(this.#listener, limitMs);
     return servers.get(this.address) as ServerInfo;
   }
 
-  /** Opens a node that was found while the locks were open: until it succeeds, or until the node has gone. */
+  /** Opens a node found while the locks are open, with retries until it succeeds or the node is gone. */
   async openLater(): Promise<void> {
     const { clock, timeLimitMs } = this.#options;
     const away = `master ${this.address} of the cluster cannot be reached`;
@@ -73,7 +73,7 @@ export class ClusterNode {
     cancel();
   }
 
-  /** @param reason why the commands fail that have not ended */
+  /** @param reason the reason with which unfinished commands fail */
   close(reason?: string): void {
     this.#isGone = true;
     this.connections.close(reason);

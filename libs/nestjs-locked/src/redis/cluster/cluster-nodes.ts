@@ -10,32 +10,32 @@ import { ClusterOutages } from './cluster-outages.js';
 import { lookAtCluster } from './cluster-view.js';
 import type { ClusterView } from './origin-view.js';
 
-/** How long to wait before the cluster is looked at. If that did not help, the pause grows up to a second. */
+/** The pause before the view of the cluster is refreshed. If that did not help, it grows up to a second. */
 const LOOK_AFTER_MS = 250;
 const LONGEST_PAUSE_MS = 1_000;
 
-/** How long a look may take altogether. */
+/** The total time limit of a refresh. */
 const LOOK_LIMIT_MS = 5_000;
 
-/** How many names are tried to find a key of a node. Of three masters each has a third of all keys. */
+/** How many names are tried to find a key of a node. With three masters, each has a third of all keys. */
 const MOST_NAMES = 10_000;
 
-/** For how long a node is kept that has no slots, after a command was sent there. */
+/** How long a node without slots is kept after a command was sent to it. */
 const GUEST_MS = 60_000;
 
 /**
- * The masters of a cluster, and who of them has which slots. What is known here is only good enough to begin with: a
- * node that is asked for a slot that it does not have names the right one. The cluster is looked at when that happens,
- * and when a connection is lost, again and again until every master can be reached.
+ * The masters of a cluster and their slots. This knowledge is only a starting point: a node asked for a slot that it
+ * does not have names the right one. The view is refreshed when that happens, and when a connection is lost, repeatedly
+ * until every master can be reached.
  *
  * A node is in one of three states:
  *
  * - A master of the latest view. Its connections are open or being opened, and commands for its slots go there.
- * - A guest: another node has named it, and the latest view does not show it. It is about to get slots, or their keys
- *   arrive one by one. Every redirection to it keeps it for another minute, so that not every redirected command makes
- *   new connections.
- * - Gone: it was neither when the cluster was looked at. Its connections are closed, and commands that it has not
- *   answered look for the new owner of their slot.
+ * - A guest: another node has named it, but the latest view does not show it. It is about to get slots, or is importing
+ *   their keys. Every redirection to it keeps it for another minute, so that not every redirected command makes new
+ *   connections.
+ * - Gone: it was neither at the last refresh. Its connections are closed, and its unanswered commands go to the new
+ *   owner of their slot.
  */
 export class ClusterNodes {
   readonly #client: RedisCluster;
@@ -43,11 +43,11 @@ export class ClusterNodes {
   readonly #listener: LockServersListener;
   readonly #outages: ClusterOutages;
   readonly #nodes = new Map<string, ClusterNode>();
-  /** The address of each slot's master: of the latest view, corrected by every `MOVED` since. */
+  /** The address of each slot's master, from the latest view, corrected by every `MOVED` since. */
   #slots: (string | undefined)[] = [];
-  /** The client of some node, for connections to a node that is known by its address only. */
+  /** The client of any node, as a template for nodes known only by address. */
   #template: RedisClient | undefined;
-  /** Nodes that are found from now on are opened without anybody waiting for them. */
+  /** Whether nodes found from now on are opened in the background. */
   #isOpen = false;
   #isClosed = false;
   #looking: Promise<void> | undefined;
@@ -98,9 +98,9 @@ export class ClusterNodes {
   }
 
   /**
-   * Finds the masters, and opens connections to all of them. A look in between may find others, which are opened in
-   * another round. That a node cannot be opened counts only while it is known: if a replica has taken over for it, the
-   * replica is what must be reached.
+   * Finds the masters, and opens connections to all of them. A refresh meanwhile may find others, which are opened in
+   * another round. A node that cannot be opened counts only while it is known: if a replica has taken over, the replica
+   * must be reached instead.
    * @throws LockConfigError · LockStoreError · LockAbortedError
    */
   async open(handshake: RedisHandshake, limitMs: number): Promise<ReadonlyMap<string, ServerInfo>> {
@@ -133,7 +133,7 @@ export class ClusterNodes {
 
   // ---- corrections ------------------------------------------------------------------------------------------
 
-  /** A node has said that this slot belongs to another one. */
+  /** Called when a node has named another owner of this slot. */
   moved(slot: number, named: string, from: ClusterNode): void {
     if (this.#isClosed) return;
     this.#slots[slot] = this.at(named, from).address;
@@ -141,18 +141,18 @@ export class ClusterNodes {
     this.lookSoon();
   }
 
-  /** The node at an address that another node has named. It may have no slots, and so be in no view of the cluster. */
+  /** The node at an address named by another node. Without slots, it may be missing in the view of the cluster. */
   at(named: string, from: ClusterNode): ClusterNode {
-    if (this.#isClosed) return from; // nothing is sent any more, and nobody would close a node that is new
+    if (this.#isClosed) return from; // nothing is sent any more, and nothing would close a new node
     const known = namedAddress(named, from.address, [...this.#nodes.keys()]);
     const address = reachableAddress(this.#client, known);
-    const like = this.#template as RedisClient; // somebody has named the address, so there is a node
+    const like = this.#template as RedisClient; // a node has named the address, so there is one
     const node = this.#nodes.get(address) ?? this.#add(address, clientAt(like, address));
     node.guestUntil = this.#options.clock.now() + GUEST_MS;
     return node;
   }
 
-  /** What is known may be wrong. A single look serves all who say so in the pause before it. */
+  /** Requests a refresh of the view, which may be wrong. One refresh serves all requests in the pause before it. */
   lookSoon(): void {
     if (this.#cancelLook !== undefined || this.#isClosed) return;
     this.#cancelLook = this.#options.clock.after(this.#pauseMs, () => {
@@ -162,7 +162,7 @@ export class ClusterNodes {
     });
   }
 
-  /** Settles when more is known, or after this time. */
+  /** Resolves when the view has changed, or after this time. */
   changed(limitMs: number): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#options.clock.after(limitMs, resolve);
@@ -173,7 +173,7 @@ export class ClusterNodes {
     });
   }
 
-  /** @throws Error of the node that was asked last, if none answers */
+  /** @throws the error of the node asked last, if none answers */
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
     return this.#looking;
@@ -185,7 +185,7 @@ export class ClusterNodes {
     if (!this.#isClosed) this.#learn(view);
   }
 
-  /** Whoever is there knows best; if none of them answers, the client's own addresses are tried. */
+  /** Asks the known nodes first; if none answers, the client's configured addresses. */
   async #view(from: readonly string[]): Promise<ClusterView> {
     const lookAt = (nodes: readonly string[]): Promise<ClusterView> =>
       lookAtCluster(this.#client, nodes, this.#options.clock, LOOK_LIMIT_MS, this.#end.signal);
@@ -203,7 +203,7 @@ export class ClusterNodes {
     }
   }
 
-  /** A view replaces what is known; only guests survive one that does not show them. */
+  /** Replaces the present knowledge with a view; only guests survive if missing in it. */
   #learn({ masters, slots }: ClusterView): void {
     const now = this.#options.clock.now();
     this.#slots = [...slots];
@@ -235,7 +235,7 @@ export class ClusterNodes {
     return node;
   }
 
-  /** False if a replica has taken over for it. The nodes that are there when the locks are closed stay known. */
+  /** False if a replica has taken over. Nodes present when the locks are closed stay known. */
   #knows(node: ClusterNode | undefined): boolean {
     return node !== undefined && this.#nodes.get(node.address) === node;
   }
@@ -249,8 +249,8 @@ export class ClusterNodes {
   }
 
   /**
-   * A key that this node has, for a script that tries everything; undefined if it has none, because it has no slots, or
-   * because a hash tag in the prefix of the connection keeps all locks together elsewhere.
+   * A key of this node for the probe; undefined if it has none, because it has no slots, or because a hash tag in the
+   * connection's prefix puts all locks on another node.
    */
   #someKeyOf(address: string): string | undefined {
     const { keys, processId } = this.#options;
@@ -262,7 +262,7 @@ export class ClusterNodes {
     return undefined;
   }
 
-  /** As the options of the cluster would have it; a password that was changed there is meant for every node. */
+  /** Applies the options of the cluster, because a password changed there applies to every node. */
   #withClusterOptions(node: RedisClient): RedisClient {
     const { options } = this.#client;
     const keyPrefix = options.keyPrefix ?? '';

@@ -2,9 +2,9 @@ import { LockStoreError } from '../../core/lock.errors.js';
 import type { LockServersListener } from '../connection/lock-servers.js';
 
 /**
- * Which nodes do not answer. One of them is an outage only while it has slots: then there are keys that cannot be
- * reached. When its slots have gone to another node, it is nobody's concern. Silence and slots change apart from each
- * other, so what the listener was told is kept beside them, and compared with them after every change.
+ * Tracks nodes that do not answer. A silent node is an outage only while it has slots, whose keys then cannot be
+ * reached. Silence and slots change independently, so the reported outages are kept separately, and compared with both
+ * after every change.
  */
 export class ClusterOutages {
   readonly #listener: Pick<LockServersListener, 'lost' | 'back'>;
@@ -34,7 +34,7 @@ export class ClusterOutages {
     this.review();
   }
 
-  /** Slots may have changed hands. */
+  /** Called when slots may have moved. */
   review(): void {
     for (const [address, cause] of this.#away) {
       if (this.#reported.has(address) || !this.#hasSlots(address)) continue;

@@ -6,20 +6,20 @@ import { withinLimit } from '../connection/silence/time-limit.js';
 import { hostAndPort } from './cluster-address.js';
 import { type ClusterView, viewFrom } from './origin-view.js';
 
-/** How long one node may take to say what it knows, before the next one is asked. */
+/** How long one node may take to answer before the next one is asked. */
 const NODE_LIMIT_MS = 1_000;
 
-/** How long the connection to a node that is silent may take to close in good order. */
+/** How long the connection to a silent node may take to close gracefully. */
 const DISCONNECT_MS = 500;
 
 /**
- * Asks the cluster who serves what, through a duplicate of the user's client that is closed again: so the addresses,
- * their names and their translation are ioredis' affair. It passes over nodes that do not say at which host they are;
- * for these, the node that was asked is asked once more.
+ * Asks the cluster for the owners of all slots, through a temporary duplicate of the user's client, so that ioredis
+ * handles addresses, hostnames and their mapping. ioredis skips nodes that do not report their host; for these, the
+ * answering node is asked again.
  *
- * @param from addresses to ask; if there are none, those that the client was made with
- * @param signal nobody wants to know any more; without it, a look at nodes that are silent would keep the process alive
- * @throws the error of the node that was asked last, or the reason of `signal`
+ * @param from addresses to ask; if empty, those of the client
+ * @param signal cancels the refresh, which would keep the process alive while it asks silent nodes
+ * @throws the error of the node asked last, or the reason of `signal`
  */
 export async function lookAtCluster(
   client: RedisCluster,
@@ -31,7 +31,7 @@ export async function lookAtCluster(
   signal.throwIfAborted();
   const eyes = client.duplicate(from.map(hostAndPort), {
     lazyConnect: true,
-    enableReadyCheck: false, // a cluster that lacks a master is worth looking at, too
+    enableReadyCheck: false, // an incomplete cluster can be viewed too
     enableOfflineQueue: false,
     enableAutoPipelining: false,
     clusterRetryStrategy: () => null,
@@ -47,7 +47,7 @@ export async function lookAtCluster(
   const broken = new Map<string, Error>();
   const end = (): void => eyes.disconnect();
   signal.addEventListener('abort', end);
-  eyes.on('error', () => {}); // it says only that all nodes have failed
+  eyes.on('error', () => {}); // it reports only that all nodes have failed
   eyes.on('node error', (told, address) => {
     const cause = told.message === CLOSED ? (broken.get(address) ?? told) : told;
     reason = new Error(`${address}: ${reasonOf(cause)}`, { cause });
@@ -68,7 +68,7 @@ export async function lookAtCluster(
       return await view;
     }
     if (masters.size === 0) {
-      // It has not joined the cluster yet, or has left it.
+      // The node has not joined the cluster yet, or has left it.
       reason = new Error('the node that was asked knows no master with slots');
       throw reason;
     }
@@ -82,8 +82,8 @@ export async function lookAtCluster(
 }
 
 /**
- * ioredis asks a node on a duplicate of its client, and does not listen to that one's errors. All that it tells is that
- * the connection is closed.
+ * Observes the errors of the duplicate client on which ioredis asks a node, and of which it reports only that the
+ * connection is closed.
  */
 function watchConnections(node: RedisClient, onError: (error: Error) => void): void {
   const duplicate = node.duplicate.bind(node);

@@ -1,6 +1,6 @@
 /**
- * Which of the 16,384 slots of a Redis Cluster a key belongs to: CRC16 of the key, or of its hash tag if it has one
- * (Redis Cluster specification, "Key distribution model"). The CRC is the one of XMODEM: polynomial 0x1021, start 0.
+ * The slot of a key among the 16,384 of a Redis Cluster: CRC16 of the key, or of its hash tag if it has one (Redis
+ * Cluster specification, "Key distribution model"). The CRC is that of XMODEM: polynomial 0x1021, initial value 0.
  */
 
 const SLOT_MASK = 16_383;
@@ -20,7 +20,7 @@ export function hashSlot(redisKey: string): number {
   return crc & SLOT_MASK;
 }
 
-/** What is between the first brace and the next closing one, unless that is nothing. */
+/** The text between the first brace and the next closing one, unless empty. */
 function hashTag(redisKey: string): string {
   const from = redisKey.indexOf('{') + 1;
   const to = from === 0 ? -1 : redisKey.indexOf('}', from);

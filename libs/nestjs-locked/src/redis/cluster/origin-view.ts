@@ -4,15 +4,15 @@ import type { RedisCluster } from '../connection/server/redis-cluster.js';
 import { withinLimit } from '../connection/silence/time-limit.js';
 import { clientAt, reachableAddress } from './cluster-address.js';
 
-/** Who serves what, as one node of the cluster sees it. Addresses are `host:port`, as we reach them. */
+/** The owners of all slots, as one node of the cluster sees them. Addresses are reachable ones, `host:port`. */
 export interface ClusterView {
-  /** A client for each master that has slots; never connected, its options say how to reach the master. */
+  /** A client for each master with slots; never connected, it only has the options for reaching the master. */
   readonly masters: ReadonlyMap<string, RedisClient>;
   /** The master of each slot. */
   readonly slots: readonly (string | undefined)[];
 }
 
-/** How CLUSTER SLOTS names a node: host, port, id, and other names of the host. */
+/** A node in CLUSTER SLOTS: host, port, id, and other names of the host. */
 type NamedNode = readonly [
   host: string | null,
   port: number,
@@ -23,11 +23,12 @@ type NamedNode = readonly [
 type SlotRange = readonly [first: number, last: number, master: NamedNode, ...rest: unknown[]];
 
 /**
- * Who serves what, if nodes do not say at which host they are. Redis means the host at which we reach the node that we
- * ask: a node alone in its cluster does not know its own address, and others are told to keep theirs to themselves.
+ * Reads the owners of all slots if nodes do not report their host. Redis then means the host at which we reach the node
+ * that we ask: a node alone in its cluster does not know its own address, and others are configured not to reveal
+ * theirs.
  *
  * @param origins nodes to ask, until one answers
- * @throws the error of the node that was asked last
+ * @throws the error of the node asked last
  */
 export async function viewFrom(
   origins: readonly RedisClient[],
@@ -44,7 +45,7 @@ export async function viewFrom(
       retryStrategy: () => null,
       protocol: 2,
     });
-    redis.on('error', () => {}); // the commands fail then, too
+    redis.on('error', () => {}); // the commands fail too
     try {
       const answers = Promise.all([redis.cluster('MYID'), redis.cluster('SLOTS')]);
       const ask = async (): Promise<unknown[]> => answers;
@@ -81,7 +82,7 @@ function readSlots(
   return { masters, slots };
 }
 
-/** A node that should be called by its name, but has none, is still known by its address. */
+/** The IP address of a node that should report a hostname but has none. */
 function ipAmong(others: NamedNode[3]): string | undefined {
   const list: readonly unknown[] = Array.isArray(others)
     ? others

@@ -1,24 +1,26 @@
 import type { CommandFailure } from '../connection/traffic/redis-command.js';
 
-/** Why a node of a cluster did not carry out a command, and what is to be done. */
+/** Why a node of a cluster did not execute a command. */
 export type Redirection =
   /** The slot has another master. */
   | { readonly kind: 'moved'; readonly slot: number; readonly address: string }
-  /** The slot is moving to another master, and these keys are there already, or would be created there. */
+  /** The slot is moving to another master, where these keys already are, or would be created. */
   | { readonly kind: 'ask'; readonly address: string }
-  /** The slot is moving to another master, and so are some of these keys. A script may have run half-way. */
+  /**
+   * The slot is moving to another master, and only some of these keys have moved. A script may have stopped half-way.
+   */
   | { readonly kind: 'again' }
-  /** The cluster is not complete, or does not know it yet. */
+  /** The cluster is incomplete, or does not yet know that it is complete. */
   | {
       readonly kind: 'down';
-      /** False if it is about one slot only. */
+      /** False if only one slot is affected. */
       readonly isWhole: boolean;
     };
 
-/** A script has stopped half-way, because the slot is moving to another master, and a key is not here any more. */
+/** The error of a script that stopped half-way because the slot is moving and a key is no longer on this node. */
 const STOPPED = /non local key/;
 
-/** @returns undefined if the command failed for a reason that has nothing to do with the cluster */
+/** @returns undefined if the failure is unrelated to the cluster */
 export function redirectionOf({ cause: { cause } }: CommandFailure): Redirection | undefined {
   if (!(cause instanceof Error)) return undefined;
   if (STOPPED.test(cause.message)) return { kind: 'again' };

@@ -10,11 +10,11 @@ import type {
 import type { ClusterNodes } from './cluster-nodes.js';
 import { redirectionOf } from './redirection.js';
 
-/** How long after a refusal its keys are tried again: soon at first, before the outage is told. */
+/** The pause after a refusal before its keys are tried again: short at first, before the outage is reported. */
 const FIRST_TRY_AFTER_MS = 250;
 const TRY_AFTER_MS = 1_000;
 
-/** All slots, while the cluster as a whole is down. */
+/** The name for all slots while the whole cluster is down. */
 const WHOLE = 'all slots';
 
 /** The names of the outages of a slot. */
@@ -24,22 +24,22 @@ export function slotOutagesOf(slot: number): readonly [slot: string, whole: stri
 
 export interface RefusedSlotsOptions {
   readonly nodes: ClusterNodes;
-  /** The keys in Redis that belong to a lock. */
+  /** The keys of a lock in Redis. */
   readonly redisKeysOf: (key: string) => readonly string[];
   readonly clock: Clock;
   readonly listener: Pick<LockServersListener, 'lost' | 'back'>;
-  /** Sends a command to where its key is. */
+  /** Sends a command to the node of its key. */
   readonly send: (command: RedisCommand) => Promise<CommandOutcome>;
 }
 
 /**
- * Slots whose keys are refused for longer than a command may take, although every master answers. Such a slot is on its
- * way to another master and does not arrive, or nobody serves it. No connection is lost then, so it is an outage of
- * its own. It ends when the keys that were refused are not refused any more.
+ * Tracks slots whose keys are refused for longer than a command may take, although every master answers. Such a slot is
+ * stuck on its way to another master, or no node serves it. No connection is lost then, so it is a separate outage. It
+ * ends when the refused keys are accepted again.
  */
 export class RefusedSlots {
   readonly #options: RefusedSlotsOptions;
-  /** For each outage what ends its next try. */
+  /** Cancels the next try of each outage. */
   readonly #cancelTry = new Map<string, () => void>();
   #isClosed = false;
 
@@ -47,15 +47,15 @@ export class RefusedSlots {
     this.#options = options;
   }
 
-  /** A command has failed when its time was over. */
+  /** Called when a command has failed after its whole time. */
   failed({ keys, redisKey }: RedisCommand, failure: CommandFailure): void {
-    if (redisKey === undefined || keys.length === 0) return; // no lock is concerned
+    if (redisKey === undefined || keys.length === 0) return; // not for a lock
     const { nodes } = this.#options;
     const slot = nodes.slotOf(redisKey);
     const redirection = redirectionOf(failure);
     const isKnown = nodes.ofSlot(slot) !== undefined;
     if (redirection === undefined && isKnown) return;
-    // While a master is lost, that is the outage, and the cluster is down or incomplete because of it.
+    // A lost master is the outage itself, and the reason why the cluster is down or incomplete.
     const hasMoved = redirection !== undefined && redirection.kind !== 'down';
     if (!hasMoved && !nodes.all.every(({ connections }) => connections.isReady)) return;
     const isWhole = redirection?.kind === 'down' && redirection.isWhole;
@@ -89,7 +89,7 @@ export class RefusedSlots {
     this.#cancelTry.set(slots, cancel);
   }
 
-  /** Never rejects. If the slot is refused no more, but its master is lost, that is another outage. */
+  /** Never rejects. If the slot is accepted again but its master is lost, that is another outage. */
   async #try(slots: string, command: RedisCommand): Promise<void> {
     const outcome = await this.#options.send(command);
     if (this.#isClosed) return;
