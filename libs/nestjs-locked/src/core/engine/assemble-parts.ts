@@ -13,7 +13,7 @@ import { LoopTurn } from '../time/loop-turn.js';
 import { Scheduler } from '../time/scheduler.js';
 import { SuspendDetector } from '../time/suspend-detector.js';
 
-/** What the parts of an engine are made from. */
+/** The dependencies from which the parts of an engine are made. */
 export interface EngineSupplies {
   readonly store: LockStore;
   readonly options: ResolvedServiceOptions;
@@ -23,7 +23,7 @@ export interface EngineSupplies {
   readonly random: () => number;
 }
 
-/** @param queues called only later, because the queues are made with the parts */
+/** @param queues called only later, because the queues are made from the parts */
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
   const { store, options, clock, random } = supplies;
   const report = reportSafely(supplies.report);
@@ -57,13 +57,13 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** If the logger throws, the calls that come next must get their answers all the same. */
+/** Protects later calls from a logger that throws. */
 function reportSafely(report: ReportLockEvent): ReportLockEvent {
   return (event) => {
     try {
       report(event);
     } catch {
-      // There is nowhere to report this: the log itself has failed.
+      // There is nowhere to report this, because the log itself has failed.
     }
   };
 }

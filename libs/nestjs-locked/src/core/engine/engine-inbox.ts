@@ -4,7 +4,7 @@ import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener } from '../store/lock-store.js';
 
-/** What the store tells without being asked: a message goes to the owner of its token, an alarm to every queue. */
+/** Distributes the events of the store: a message to the owner of its token, an alarm to every queue. */
 export class EngineInbox implements StoreListener {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
@@ -26,7 +26,8 @@ export class EngineInbox implements StoreListener {
     if (owner !== undefined) {
       owner.onMessage(message);
     } else if ((kind === 'grant' || kind === 'wanted') && tokens.isOwn(token)) {
-      // The token is ours, but no request or lease uses it: a clean-up was lost. Others must not wait for its end.
+      // The token is ours, but no request or lease uses it, because a clean-up was lost. Others must not wait until it
+      // expires.
       void store.release({ key, token, used: 0 });
     }
   }

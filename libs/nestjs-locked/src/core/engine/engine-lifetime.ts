@@ -8,10 +8,10 @@ import { inNeutralContext } from '../runtime/neutral-context.js';
 import { atMost } from '../time/at-most.js';
 import type { EngineInbox } from './engine-inbox.js';
 
-/** How long to wait before the store is looked for again. */
+/** The pause before the next attempt to open the store. */
 const RETRY_MS = 1_000;
 
-/** How much of the time for closing is kept for the store. */
+/** The part of the time for closing that is reserved for the store. */
 const LAST_WORDS_MS = 1_000;
 
 /** How an engine starts, and how it ends with the application. */
@@ -22,7 +22,7 @@ export class EngineLifetime {
   readonly #handedOut: HandedOutLocks;
   readonly #inTransactions: TransactionalLocks;
   #opening: Promise<void> | undefined;
-  /** The store was not there at the start, and is still being looked for. */
+  /** Whether the store was unavailable at the start and is still being tried. */
   #isLate = false;
   #isOpen = false;
   #endPause: () => void = () => {};
@@ -47,7 +47,7 @@ export class EngineLifetime {
     return this.#isOpen;
   }
 
-  /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
+  /** @throws LockStoreError · LockConfigError · LockAbortedError if it is already closed, or is closed meanwhile */
   async open(): Promise<void> {
     this.#assertNotClosed();
     if (this.#isLate) this.#parts.outages.assertNone();
@@ -59,7 +59,7 @@ export class EngineLifetime {
     this.#unregister = registerLocks(this.#inTransactions);
   }
 
-  /** Goes on looking for the store after `open` has failed. Until it is there, every call fails at once. */
+  /** Keeps trying to open the store after `open` has failed. Until it is open, every call fails at once. */
   openLater(cause: LockStoreError): void {
     this.#isLate = true;
     inNeutralContext(() => void this.#openLater(cause));
@@ -77,8 +77,8 @@ export class EngineLifetime {
         await this.open();
         return outages.ends();
       } catch (error) {
-        if (this.#closed !== undefined) return; // and this is no news of the store
-        // A right that is missing can be granted later, so even that is tried again.
+        if (this.#closed !== undefined) return; // the failure says nothing about the store
+        // Even a missing right is retried, because it can be granted later.
         if (error instanceof LockError) outages.begins(asStoreError(error));
         const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
         await atMost(clock, RETRY_MS, ended);
@@ -92,16 +92,16 @@ export class EngineLifetime {
     }
   }
 
-  /** Gives no new locks, and rejects the calls that wait. Holds stay, and are renewed. */
+  /** Grants no new locks, and rejects waiting calls. Holds are kept and renewed. */
   drain(): void {
     inNeutralContext(() => this.#queues.close());
   }
 
   /**
-   * Waits for the holders. Then their signals abort, and their leases are left to run out, because their work may still
-   * be going on.
+   * Waits for the holders. Then their signals abort, and their leases are left to expire, because their work may still
+   * be running.
    *
-   * @param limitMs how long all of this may take. The last tenth, a second at most, is kept for what Redis must be told
+   * @param limitMs the total time limit, whose last tenth, at most a second, is reserved for the last commands to Redis
    */
   close(limitMs: number): Promise<void> {
     this.#closed ??= inNeutralContext(() => this.#close(limitMs));
@@ -114,7 +114,7 @@ export class EngineLifetime {
     this.#endPause();
     this.#queues.close();
     await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
-    this.#queues.close(); // calls that came because their work held another lock
+    this.#queues.close(); // calls accepted because their work held another lock
     for (const occupancy of this.#queues.occupancies()) occupancy.abandonHold();
     this.#unregister();
     const leftMs = (): number => Math.max(0, until - clock.now());

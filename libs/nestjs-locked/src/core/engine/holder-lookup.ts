@@ -6,11 +6,11 @@ import type { Clock } from '../time/clock.js';
 /** How long an error may be delayed to find out who has the lock. */
 const LIMIT_MS = 250;
 
-/** Finds out who has the lock, for the error of a wait that has ended. It costs no other call anything. */
+/** Finds the holder of a lock for the error of a wait that has ended, without delaying other calls. */
 export class HolderLookup {
   readonly #inspector: LockInspector;
   readonly #clock: Clock;
-  /** Waits for the same key often end together, and one question answers them all. */
+  /** Pending queries by key, shared because waits for the same key often end together. */
   readonly #asked = new Map<string, Promise<LockHolder | undefined>>();
 
   constructor(inspector: LockInspector, clock: Clock) {
@@ -19,11 +19,11 @@ export class HolderLookup {
   }
 
   /**
-   * Takes 250 ms at most, and never rejects.
+   * Takes at most 250 ms, and never rejects.
    *
    * @param leftMs how long the call may still take
-   * @returns undefined if the holder cannot be known: it has just gone, the store does not tell in time, or a client of
-   * another kind has the key
+   * @returns undefined if the holder is unknown: it has just released the key, the store did not answer in time, or
+   * another kind of client holds the key
    */
   async holderOf(key: string, leftMs: number): Promise<LockHolder | undefined> {
     if (leftMs <= 0) return undefined;
@@ -49,7 +49,7 @@ export class HolderLookup {
   }
 }
 
-/** As messages call it: `process 4711 on app-3, 'nightly report'`. */
+/** The holder's description in messages: `process 4711 on app-3, 'nightly report'`. */
 export function describedHolder({ host, pid, processId, label }: LockHolder): string {
   const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
   return label === undefined ? process : `${process}, '${label}'`;

@@ -29,11 +29,11 @@ export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
   ServiceName;
 
 /**
- * Everything that one lock service does, without Nest; `core/README.md` describes it on one page.
+ * The implementation of one lock service, without Nest; `core/README.md` describes it on one page.
  *
- * A call comes in here with its keys and options, and gets its re-entry levels from an `Acquisition`. Inside an open
- * transaction it gets them from that transaction instead, which knows whether a lock can be taken now, and keeps it
- * until the transaction has ended.
+ * A call enters here with its keys and options, and gets its re-entry levels from an `Acquisition`. Inside an open
+ * transaction, it gets them from that transaction instead, which decides whether a lock can be taken now, and keeps it
+ * until its end.
  */
 export class LockEngine implements LockRunner {
   readonly [IS_LOCK_ENGINE] = true;
@@ -53,7 +53,7 @@ export class LockEngine implements LockRunner {
     keyPrefix,
     ...supplies
   }: LockEngineOptions) {
-    // The parts and the queues need each other: when the machine has slept, the parts ask the queues for their leases.
+    // Parts and queues depend on each other: when the machine has slept, the parts ask the queues for their leases.
     const parts = assembleParts({ ...supplies, clock, random }, () => queues);
     const queues = new QueuesByKey(parts);
     const ambient = new AmbientHolds(() => keptLevels(this.inTransactions));
@@ -71,26 +71,26 @@ export class LockEngine implements LockRunner {
 
   // ---- beginning and end ------------------------------------------------------------------------------------
 
-  /** @throws LockStoreError · LockConfigError · LockAbortedError if it is closed before, or meanwhile */
+  /** @throws LockStoreError · LockConfigError · LockAbortedError if it is already closed, or is closed meanwhile */
   open(): Promise<void> {
     return this.#lifetime.open();
   }
 
-  /** Goes on looking for the store after `open` has failed. Until it is there, every call fails at once. */
+  /** Keeps trying to open the store after `open` has failed. Until it is open, every call fails at once. */
   openLater(cause: LockStoreError): void {
     this.#lifetime.openLater(cause);
   }
 
-  /** Gives no new locks, and rejects the calls that wait. Holds stay, and are renewed. */
+  /** Grants no new locks, and rejects waiting calls. Holds are kept and renewed. */
   drain(): void {
     this.#lifetime.drain();
   }
 
   /**
-   * Waits for the holders. Then their signals abort, and their leases are left to run out, because their work may still
-   * be going on.
+   * Waits for the holders. Then their signals abort, and their leases are left to expire, because their work may still
+   * be running.
    *
-   * @param limitMs how long all of this may take
+   * @param limitMs the total time limit
    */
   close(limitMs: number): Promise<void> {
     return this.#lifetime.close(limitMs);
@@ -98,7 +98,7 @@ export class LockEngine implements LockRunner {
 
   // ---- locking ----------------------------------------------------------------------------------------------
 
-  /** Waits for the lock. @throws LockNotAcquiredError and the rest of the family */
+  /** Waits for the lock. @throws LockNotAcquiredError, or another LockError */
   async acquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock> {
     assertOptionsOf('acquire', options);
     const resolved = this.#resolved(options);
@@ -113,7 +113,7 @@ export class LockEngine implements LockRunner {
     }
   }
 
-  /** @param options `waitMs` is 0 unless it is given @returns null if somebody else has the lock */
+  /** @param options `waitMs` is 0 unless given @returns null if somebody else has the lock */
   async tryAcquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock | null> {
     assertOptionsOf('tryAcquire', options);
     const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
@@ -160,7 +160,7 @@ export class LockEngine implements LockRunner {
     callSite: string,
   ): Promise<readonly ReentryLevel[]> {
     const keys = inOrder(asked);
-    // A call may come before the application has started.
+    // A call may arrive before the application has started.
     if (!this.#lifetime.isOpen) return this.open().then(() => this.#take(keys, options, callSite));
     return this.#take(keys, options, callSite);
   }
@@ -180,9 +180,9 @@ export class LockEngine implements LockRunner {
   }
 
   /**
-   * Later transactions must know of the lock only if there is a fence for them to claim. A lock for the application's
-   * whole life is not meant for a transaction. The entry is in the context of the caller, which must not have been left
-   * by an `await`.
+   * Records the lock of `acquire()` for later transactions, which need it only if there is a fence to claim. A lock for
+   * the application's whole life is not meant for a transaction. The entry is added to the caller's context, so there
+   * must be no earlier `await`.
    */
   #newEntry({ maxHoldMs }: ResolvedLockOptions): AcquiredEntry | undefined {
     const { fence } = this.inTransactions.transactionOptions;
@@ -190,9 +190,9 @@ export class LockEngine implements LockRunner {
   }
 
   /**
-   * The error with what its reader wants to know: who has the lock, if that can be found out (a single try is meant to
-   * answer at once), and who asked for it. It is made here because the stack of the first one begins at a timer or a
-   * message, while this method is awaited by the caller, whom V8 finds in that way.
+   * Adds the holder, if it can be found out (a single try must answer at once), and the call site to the error. A new
+   * error, because the stack of the original begins at a timer or message, while this method is awaited by the caller,
+   * so that V8 includes the caller in the stack.
    */
   async #explained(
     error: unknown,
@@ -231,19 +231,19 @@ export class LockEngine implements LockRunner {
     return this.#operations.forceRelease(key);
   }
 
-  /** Before a call fails: its caller may come again at once, and the event loop must go on turning. */
+  /** Awaited before a call fails, because its caller may retry at once, and the event loop must keep turning. */
   #pause(): Promise<void> | undefined {
     return this.#calls.parts.loopTurn.pause();
   }
 
-  /** For tests: nothing may be left when no call holds a lock or waits for one. */
+  /** For tests: everything must be zero when no call holds a lock or waits for one. */
   get residue(): { queues: number; tokens: number; timers: number } {
     const { parts, queues } = this.#calls;
     return { queues: queues.size, tokens: parts.tokens.size, timers: parts.scheduler.size };
   }
 }
 
-/** @throws LockConfigError if they are none, or have an onBusy, which would do nothing */
+/** @throws LockConfigError if they are not an object, or have an onBusy, which would have no effect */
 function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
   if (options !== undefined) assertIsObject(options);
   if (options?.onBusy === undefined) return;
@@ -252,7 +252,7 @@ function assertOptionsOf(method: string, options: WithLockOptions | undefined): 
   );
 }
 
-/** @throws the error, unless it says that somebody else has the lock and `onBusy` is a function that answers it */
+/** @throws the error, unless somebody else has the lock and `onBusy` is a function, whose result is returned */
 async function busyResult<T>(error: unknown, onBusy: WithLockOptions['onBusy']): Promise<T> {
   if (!(error instanceof LockNotAcquiredError) || typeof onBusy !== 'function') throw error;
   const { key, waitedMs, holder } = error;

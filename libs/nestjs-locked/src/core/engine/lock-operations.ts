@@ -5,7 +5,7 @@ import { lockInfo, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 
-/** What operators want of a lock service: to know whether its store answers and who holds what, and to end a hold. */
+/** The operations of a lock service for operators: to check the store, to show the holders, and to end a hold. */
 export class LockOperations {
   readonly #parts: EngineParts;
   readonly #lifetime: EngineLifetime;
@@ -18,8 +18,8 @@ export class LockOperations {
   }
 
   /**
-   * How long the store takes to answer, in milliseconds. If it is known to be away, it is not asked. That messages do
-   * not arrive is a failure as well, once it was reported.
+   * Measures how long the store takes to answer, in milliseconds. Fails without a query if the store is known to be
+   * away, or missing messages were reported.
    * @throws LockStoreError
    */
   ping(): Promise<number> {
@@ -29,7 +29,7 @@ export class LockOperations {
       await this.#opened();
       const askedAt = clock.now();
       await this.#inspector.ping();
-      refusals.assertNoneTold(); // first: without rights, messages may not arrive either
+      refusals.assertNoneTold(); // first, because messages may be missing for lack of rights
       silences.assertNoneTold();
       return clock.now() - askedAt;
     });
@@ -46,7 +46,7 @@ export class LockOperations {
     return record === undefined ? null : lockInfo(record);
   }
 
-  /** The locks that are held, in no order. @throws LockKeyError if the pattern is no text · LockStoreError */
+  /** The held locks, in no particular order. @throws LockKeyError if the pattern is not a string · LockStoreError */
   async *list(pattern: string): AsyncIterable<LockInfo> {
     try {
       assertKeyPattern(pattern);
@@ -62,7 +62,7 @@ export class LockOperations {
   }
 
   /**
-   * The store takes the key from its holder by `revokeScript`, and tells the holder's `Lease`, which aborts its signal.
+   * Takes the key from its holder with `revokeScript`, and notifies the holder's `Lease`, which aborts the signal.
    * @returns whether somebody held it @throws LockStoreError
    */
   async forceRelease(key: string): Promise<boolean> {
@@ -73,7 +73,7 @@ export class LockOperations {
       return this.#inspector.revoke(key);
     });
     if (token === undefined) return false;
-    // A holder of this process must know when the caller does. The message of the store may come later.
+    // Notifies a holder in this process at once, because the store's message may come later than this result.
     this.#inbox.message({ kind: 'revoked', key, token });
     return true;
   }

@@ -2,14 +2,14 @@ import type { Lock } from '../lock.js';
 import type { LockKeys, WithLockOptions } from '../lock.options.js';
 
 /**
- * The property under which a lock service carries its runner. `@Locked` talks to the runner only, so that an object
- * without one, such as an auto-mock, is recognised. Otherwise the method would silently not run, or run unlocked.
+ * The property with the runner of a lock service. `@Locked` uses only the runner, so that an object without one, such
+ * as an auto-mock, is recognized. Otherwise the method would silently not run, or run unlocked.
  */
 export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 
-/** Takes the lock, runs the work and releases the lock: what `@Locked` and `LockService.withLock` are made of. */
+/** Takes the lock, runs the work and releases the lock, for `@Locked` and `LockService.withLock`. */
 export interface LockRunner {
-  /** @param callSite who asks, for messages: `StockService.take` */
+  /** @param callSite the caller's name in messages: `StockService.take` */
   withLock<T>(
     keys: LockKeys,
     options: WithLockOptions,
@@ -31,5 +31,5 @@ export function hasLockRunner(value: unknown): value is HasLockRunner {
   );
 }
 
-/** Marks an engine, for code that must recognise one without loading its class. */
+/** Marks an engine, for code that must recognize one without loading its class. */
 export const IS_LOCK_ENGINE = Symbol('LockEngine');

@@ -9,17 +9,17 @@ import type { Hold } from '../queue/hold.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 
-/** What tells the locks of one service from those of another. */
+/** Distinguishes the locks of one service from those of another. */
 export interface ServiceName {
-  /** The name of the service, where there are several. */
+  /** The name of the service, if there are several. */
   readonly name?: string | undefined;
-  /** What keys begin with in the store. Undefined: the default. */
+  /** The prefix of keys in the store; undefined for the default. */
   readonly keyPrefix?: string | undefined;
 }
 
 /** The locks of one service, as the transactions of an ORM see and take them. */
 export class LocksInTransactions implements TransactionalLocks {
-  /** The same in every process for the same service. */
+  /** Equal in every process for the same service. */
   readonly orderedBy: string;
   readonly #calls: CallParts;
   readonly #handedOut: HandedOutLocks;
@@ -59,7 +59,7 @@ export class LocksInTransactions implements TransactionalLocks {
     return this.#acquired.here();
   }
 
-  /** The key itself, or a form that no key can have: services with different prefixes may share a table. */
+  /** The key itself, or a form that no key can have, because services with different prefixes may share a table. */
   fenceKey(key: string): string {
     return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
   }
