@@ -9,7 +9,7 @@ import { openAdmin } from '../support/open-locks.js';
 import { startRedisCluster } from '../support/own-cluster.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** Longer than a failover, which takes four seconds here. A command is waited for 5 s. */
+/** Longer than a failover, which takes four seconds here. A command may take 5 s. */
 const LEASE_MS = 15_000;
 const SOON_MS = 2_000;
 const PATIENT_MS = 60_000;

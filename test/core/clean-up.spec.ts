@@ -141,7 +141,7 @@ describe('what a failed command may have left', () => {
     const sent = await store.unanswered();
     expect(sizes).toEqual([calls]);
     expect(sent).toHaveLength(calls + 2);
-    // In the order of the calls: what is left for k:7 is ahead of the new attempt.
+    // In the order of the calls: the clean-up for k:7 is ahead of the new attempt.
     const order: string[] = [];
     for (const kind of sent) {
       const { command, ...asked } = await store.next(kind as 'acquire' | 'leave');

@@ -355,7 +355,7 @@ describe('an idle lease', () => {
     expect(await store.unanswered()).toEqual([]);
     await clock.advance(1);
     const release = await store.next('release');
-    expect(release.command.used).toBe(hold.fencingToken); // it is not lost: what is left of its numbers is given back
+    expect(release.command.used).toBe(hold.fencingToken); // it is not lost: its unused numbers are given back
     release.reply({ kind: 'released' });
     await nothingLeft();
   });

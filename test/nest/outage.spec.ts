@@ -18,7 +18,7 @@ import { startRedisServer } from '../support/own-redis.js';
 import { RecordingLogger } from '../support/recording-logger.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command is waited for a third of it. */
+/** A command may take a third of it. */
 const LEASE_MS = 3_000;
 /** For calls that must not wait: long compared with what they take on a busy machine. */
 const WAIT_MS = 20_000;

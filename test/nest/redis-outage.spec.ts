@@ -14,7 +14,7 @@ import { uniqueKey } from '../support/unique-key.js';
 const run = promisify(execFile);
 const STARTER = fileURLToPath(new URL('../fixtures/start-without-redis.mjs', import.meta.url));
 
-/** Short, so that outages are noticed soon: a command is waited for a third of it. */
+/** Short, so that outages are noticed soon: a command may take a third of it. */
 const LEASE_MS = 900;
 const COMMAND_LIMIT_MS = 300;
 /** For a busy machine. */

@@ -219,7 +219,7 @@ describe('while the server is silent', () => {
     expect(asked.map((wasRun, i) => wasRun === 1 && settled[i]!.neverRan === true)).not.toContain(
       true,
     );
-    // Those that were sent in the first half second were in flight before anything was known.
+    // Commands of the first half second were in flight before the outage was known.
     const run = asked.filter((wasRun) => wasRun === 1).length;
     expect(run).toBeLessThan(names.length / 2);
     expect(asked.slice(-10)).toEqual(Array(10).fill(0));
