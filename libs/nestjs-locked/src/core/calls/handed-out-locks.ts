@@ -15,13 +15,13 @@ import { assertWritten, unwrittenIsKnown } from './unwritten-work.js';
 export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
-  readonly #service: () => TransactionalLocks;
+  readonly #service: TransactionalLocks;
   /** The number of such locks. */
   #locks = 0;
   #onIdle: () => void = () => {};
 
   /** @param service the lock service as transactions see it */
-  constructor(parts: EngineParts, ambient: AmbientHolds, service: () => TransactionalLocks) {
+  constructor(parts: EngineParts, ambient: AmbientHolds, service: TransactionalLocks) {
     this.#parts = parts;
     this.#ambient = ambient;
     this.#service = service;
@@ -71,7 +71,7 @@ export class HandedOutLocks {
     try {
       return await run();
     } finally {
-      if (seesTransactions()) workEnded(this.#service(), own);
+      if (seesTransactions()) workEnded(this.#service, own);
     }
   }
 
@@ -80,7 +80,7 @@ export class HandedOutLocks {
     work: () => T | Promise<T>,
   ): Promise<T> => {
     const transaction = currentTransaction();
-    if (transaction !== undefined) await transaction.adopt(this.#service(), holds, 'lock.run');
+    if (transaction !== undefined) await transaction.adopt(this.#service, holds, 'lock.run');
     const keys = holds.map(({ key }) => key);
     try {
       const result = await (transaction === undefined ? work() : transaction.during(keys, work));

@@ -1,11 +1,10 @@
 import { assertIsObject } from '../arguments.js';
-import { type AcquiredEntry, AcquiredLocks } from '../calls/acquired-locks.js';
+import type { AcquiredEntry, AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
-import { AmbientHolds } from '../calls/ambient-holds.js';
-import { HandedOutLocks } from '../calls/handed-out-locks.js';
+import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
-import { currentTransaction, keptLevels } from '../calls/transaction-registry.js';
+import { currentTransaction } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
 import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
@@ -40,7 +39,7 @@ export class LockEngine implements LockRunner {
   /** The locks of this service, as the transactions of an ORM see them. */
   readonly inTransactions: LocksInTransactions;
   readonly #calls: CallParts;
-  readonly #acquired = new AcquiredLocks();
+  readonly #acquired: AcquiredLocks;
   readonly #handedOut: HandedOutLocks;
   readonly #holders: HolderLookup;
   readonly #operations: LockOperations;
@@ -56,13 +55,10 @@ export class LockEngine implements LockRunner {
     // Parts and queues depend on each other: when the machine has slept, the parts ask the queues for their leases.
     const parts = assembleParts({ ...supplies, clock, random }, () => queues);
     const queues = new QueuesByKey(parts);
-    const ambient = new AmbientHolds(() => keptLevels(this.inTransactions));
-    this.#calls = { parts, queues, ambient };
-    this.#handedOut = new HandedOutLocks(parts, ambient, () => this.inTransactions);
-    this.inTransactions = new LocksInTransactions(this.#calls, this.#handedOut, this.#acquired, {
-      name,
-      keyPrefix,
-    });
+    this.inTransactions = new LocksInTransactions(parts, queues, { name, keyPrefix });
+    this.#calls = this.inTransactions.calls;
+    this.#handedOut = this.inTransactions.handedOut;
+    this.#acquired = this.inTransactions.acquired;
     this.#holders = new HolderLookup(parts.store.inspector, clock);
     const inbox = new EngineInbox(parts, queues);
     this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);

@@ -1,11 +1,15 @@
-import type { AcquiredLocks } from '../calls/acquired-locks.js';
+import { AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
-import type { HandedOutLocks } from '../calls/handed-out-locks.js';
+import { AmbientHolds } from '../calls/ambient-holds.js';
+import { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
+import { keptLevels } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
+import type { EngineParts } from '../lease/engine-parts.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { Hold } from '../queue/hold.js';
+import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
 
@@ -21,42 +25,37 @@ export interface ServiceName {
 export class LocksInTransactions implements TransactionalLocks {
   /** Equal in every process for the same service. */
   readonly orderedBy: string;
-  readonly #calls: CallParts;
-  readonly #handedOut: HandedOutLocks;
-  readonly #acquired: AcquiredLocks;
+  readonly calls: CallParts;
+  readonly handedOut: HandedOutLocks;
+  readonly acquired = new AcquiredLocks();
   readonly #keyPrefix: string | undefined;
 
-  constructor(
-    calls: CallParts,
-    handedOut: HandedOutLocks,
-    acquired: AcquiredLocks,
-    { name = '', keyPrefix }: ServiceName,
-  ) {
-    this.#calls = calls;
-    this.#handedOut = handedOut;
-    this.#acquired = acquired;
+  constructor(parts: EngineParts, queues: QueuesByKey, { name = '', keyPrefix }: ServiceName) {
+    const ambient = new AmbientHolds(() => keptLevels(this));
+    this.calls = { parts, queues, ambient };
+    this.handedOut = new HandedOutLocks(parts, ambient, this);
     this.orderedBy = `${keyPrefix ?? ''} ${name}`;
     this.#keyPrefix = keyPrefix;
   }
 
   get transactionOptions(): ResolvedTransactionOptions {
-    return this.#calls.parts.options.transactions;
+    return this.calls.parts.options.transactions;
   }
 
   get report(): ReportLockEvent {
-    return this.#calls.parts.report;
+    return this.calls.parts.report;
   }
 
   openHere(): readonly Hold[] {
-    return this.#calls.ambient.openHolds();
+    return this.calls.ambient.openHolds();
   }
 
   heldHere(): readonly Hold[] {
-    return this.#calls.ambient.ownHolds();
+    return this.calls.ambient.ownHolds();
   }
 
   acquiredHere(): readonly Hold[] {
-    return this.#acquired.here();
+    return this.acquired.here();
   }
 
   /** The key itself, or a form that no key can have, because services with different prefixes may share a table. */
@@ -65,7 +64,7 @@ export class LocksInTransactions implements TransactionalLocks {
   }
 
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]> {
-    return new Acquisition(this.#calls, keys, options).take();
+    return new Acquisition(this.calls, keys, options).take();
   }
 
   async holding<T>(
@@ -76,6 +75,6 @@ export class LocksInTransactions implements TransactionalLocks {
     const levels = await this.take(inOrder(keys), options);
     for (const level of levels) level.isOfTransaction = true;
     const acquired = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
-    return this.#handedOut.run(levels, () => work(acquired));
+    return this.handedOut.run(levels, () => work(acquired));
   }
 }
