@@ -187,7 +187,7 @@ describe('the error of a wait that ended', () => {
       await stock.take();
     }
     const error = (await checkOut().catch((reason: unknown) => reason)) as Error;
-    expect(error.message).toMatch(/somebody else holds it; .+; asked for by Stock\.take$/);
+    expect(error.message).toMatch(/somebody else holds it; .+; requested by Stock\.take$/);
     expect(error.stack).toMatch(/\bcheckOut\b/);
     await held.release();
   });

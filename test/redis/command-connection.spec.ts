@@ -520,7 +520,7 @@ describe('two connections that lead to different servers', () => {
 
     await expect(store.open(new StoreEvents())).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
-      message: expect.stringMatching(/what is published on one connection does not arrive/),
+      message: expect.stringMatching(/messages published on one connection do not arrive/),
     });
     for (const { url } of servers) {
       const info = await openAdmin(url).info('stats');

@@ -81,7 +81,7 @@ describe('at the start', () => {
     }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(LockStoreError);
     expect(String(error)).toMatch(
-      /Cannot write to the replicas within \d+ ms, at redis:\/\/127.0.0.1:\d+: waitReplicas asks for 2, but only 0 have acknowledged within 333 ms what was written; start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas$/,
+      /Cannot write to the replicas within \d+ ms, at redis:\/\/127.0.0.1:\d+: waitReplicas requires 2, but only 0 have acknowledged the write within 333 ms; start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas$/,
     );
     expect(performance.now() - from).toBeGreaterThan(900);
   });
@@ -333,7 +333,7 @@ describeWithRedis72('replicas that must have it on disk', () => {
     const { master } = await startMasterAndReplica();
     const opening = openReplicatedStore(master.url, LEASE_MS, { waitReplicas, startMs: 1_000 });
     await expect(opening).rejects.toThrow(
-      /waitReplicas asks for 1, but only 0 have on disk within 333 ms what was written/,
+      /waitReplicas requires 1, but only 0 have the write on disk within 333 ms/,
     );
   });
 });
@@ -373,7 +373,7 @@ describe('a connection that breaks', () => {
       kind: 'unknown',
       cause: {
         message:
-          "Cannot acquire 'x': nobody knows whether its replicas have what Redis did: the connection to Redis broke",
+          "Cannot acquire 'x': it is unknown whether the replicas have what Redis did: the connection to Redis broke",
       },
     });
     expect(await reply).not.toHaveProperty('neverRan');

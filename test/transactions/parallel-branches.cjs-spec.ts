@@ -238,7 +238,7 @@ describe('branches of one call', () => {
             done.open();
           }),
         );
-        await expect(forgetful).rejects.toThrow(/a locked call inside of it still runs/);
+        await expect(forgetful).rejects.toThrow(/a locked call inside it still runs/);
         expect(await sales()).toBe(0);
       });
     },

@@ -431,7 +431,7 @@ describe('an unanswered question of the gate', () => {
       );
       const failed = await settled(sale);
       expect(failed).toBeInstanceOf(LockLostError);
-      expect(String(failed)).toMatch(/has answered nothing .* is closed/);
+      expect(String(failed)).toMatch(/has not answered .* is closed/);
       await areClosed();
       expect([await isHeld(redis.url, stock.key), await stock.quantity()]).toEqual([false, 100]);
       await locks.withLock(stock.key, () => sell((tx) => tx.query('SELECT 1')));

@@ -200,7 +200,7 @@ export class LockEngine implements LockRunner {
     const leftMs = waitMs === 0 ? 0 : waitMs + ANSWER_GRACE_MS - error.waitedMs;
     const holder = await this.#holders.holderOf(key, leftMs);
     const has = holder === undefined ? '' : `; the holder is ${describedHolder(holder)}`;
-    const asked = callSite === undefined ? '' : `; asked for by ${callSite}`;
+    const asked = callSite === undefined ? '' : `; requested by ${callSite}`;
     return new LockNotAcquiredError(`${error.message}${has}${asked}`, key, error.waitedMs, holder);
   }
 

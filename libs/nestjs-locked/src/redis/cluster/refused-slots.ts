@@ -71,7 +71,7 @@ export class RefusedSlots {
   #begin(slots: string, keys: readonly string[], redisKey: string, failure: CommandFailure): void {
     if (this.#isClosed || this.#cancelTry.has(slots)) return;
     const { cause } = failure;
-    const message = `Cannot use ${slots} of the cluster: ${reasonOf(cause.cause ?? cause)}; unless slots are being moved right now, 'redis-cli --cluster check' tells what is wrong, and 'redis-cli --cluster fix' repairs it`;
+    const message = `Cannot use ${slots} of the cluster: ${reasonOf(cause.cause ?? cause)}; unless slots are being moved right now, 'redis-cli --cluster check' shows what is wrong, and 'redis-cli --cluster fix' repairs it`;
     this.#options.listener.lost(new LockStoreError(message, undefined, { cause }), slots);
     const redisKeys = keys.flatMap(this.#options.redisKeysOf);
     const again: RedisCommand = {

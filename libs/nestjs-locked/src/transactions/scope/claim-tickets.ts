@@ -148,7 +148,7 @@ async function draw(ticket: Ticket, has: readonly Ticket[]): Promise<void> {
     .finally(() => void WAITING.delete(waiting));
   if (isFirst) return;
   throw new LockNotAcquiredError(
-    `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, those under one lock run one after the other, and must not wait for each other inside; one that belongs to an open one has to use it, and not a connection of its own (with TypeORM, the manager of its query runner)`,
+    `Lock '${hold.key}' is ours, but other transactions under it have not ended within ${limitMs} ms: with the fence on, transactions under one lock run one after the other and must not wait for each other; work that belongs to an open transaction must use that, not a separate connection (with TypeORM, the manager of its query runner)`,
     hold.key,
     Math.round(systemClock.now() - askedAt),
   );

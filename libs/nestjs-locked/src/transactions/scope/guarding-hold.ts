@@ -30,7 +30,7 @@ export function assertStillHere(holds: readonly GuardingHold[]): void {
   const gone = holds.find(({ hold }) => !here.some((one) => one.hold === hold))?.hold;
   if (gone === undefined) return;
   throw new LockLostError(
-    `The call that held lock '${gone.key}' has ended before a transaction that it has requested could begin, which would now run without the lock; await the transaction in the call`,
+    `The call that held lock '${gone.key}' ended before its transaction could begin, which would now run without the lock; await the transaction inside the call`,
     gone.key,
     'released',
   );
@@ -61,7 +61,7 @@ export function assertNoneAcquired(holds: readonly GuardingHold[], connection: s
     acquired.find(({ isOver }) => isOver)?.assertHeld();
     for (const { key } of acquired) {
       throw new LockInTransactionError(
-        `Lock '${key}' was taken with acquire(), so the transaction that is opened now does not know it: its fence would not be claimed, and the commit would not be guarded; open the transaction inside lock.run(() => …), or take the lock with withLock. A lock for the whole life of the application is allowed if it has maxHoldMs: Infinity`,
+        `Lock '${key}' was taken with acquire(), so a transaction opened now does not know it: its fence would not be claimed, and the commit would not be guarded; open the transaction inside lock.run(() => …), or take the lock with withLock. A lock for the whole life of the application is allowed if it has maxHoldMs: Infinity`,
         key,
       );
     }

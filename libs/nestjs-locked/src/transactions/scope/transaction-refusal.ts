@@ -62,11 +62,11 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'by-hand':
       return `It was opened by hand, so it cannot be restarted; ${WAYS_OUT}'join', or open it with a callback`;
     case 'hooks':
-      return `typeorm-transactional has opened it, and would run the commit hooks of the run that is rolled back, too; pass { runInTransaction } of typeorm-transactional to lockAwareDataSource, or put @Locked above @Transactional`;
+      return `typeorm-transactional has opened it, and would also run the commit hooks of the run that is rolled back; pass { runInTransaction } of typeorm-transactional to lockAwareDataSource, or put @Locked above @Transactional`;
     case 'outlived':
       return `It cannot be restarted, because the transaction around it has ended already; await it inside of that one`;
     case 'opened-twice':
-      return `It cannot be restarted, because what opens it has opened another one before, which may be committed; call run(…) once for each transaction`;
+      return `It cannot be restarted, because its opening function has already opened another one, which may be committed; call run(…) once for each transaction`;
     case 'stale-snapshot':
       return `Its isolation level keeps the snapshot of its first read, which may be older than the lock: an update could be lost without an error; ${WAYS_OUT}'restart', or use READ COMMITTED`;
     case 'unknown-level':
@@ -80,7 +80,7 @@ function reason(why: Refusal, { timeoutMs }: Circumstances): string {
     case 'ended':
       return 'It has ended already, or is being committed: the work was not awaited; await it inside the transaction';
     case 'unawaited-branch':
-      return 'It cannot commit, because a locked call inside of it still runs: only a part of it would be committed; await every call in the body of the transaction';
+      return 'It cannot commit, because a locked call inside it still runs: only a part of it would be committed; await every call in the body of the transaction';
     case 'open-savepoint':
       return 'It cannot commit, because a nested transaction (a savepoint) is still open in it: only a part of it would be committed; await every nested transaction in the body of the transaction, and let none outlive another one that fails (Promise.allSettled)';
     case 'endless-branch':

@@ -6,7 +6,7 @@ export function gateUnanswered(holds: readonly Hold[], cause: unknown): LockLost
   const known = cause instanceof LockLostError ? cause : undefined;
   const key = known?.key ?? holds[0]?.key ?? '';
   return new LockLostError(
-    `The transaction is rolled back: before its COMMIT, its connection has answered nothing for as long as lock '${key}' lasts (it has died in silence, or a stream was not read to its end), and is closed`,
+    `The transaction is rolled back: before COMMIT, its connection has not answered for as long as lock '${key}' lasts (it has died silently, or a stream was not read to its end), and is closed`,
     key,
     known?.reason ?? 'expired',
     { cause },

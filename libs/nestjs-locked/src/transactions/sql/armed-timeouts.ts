@@ -152,7 +152,7 @@ function hint({ idleMs, statementMs, lockMs, totalMs }: TransactionBounds): stri
   const bounds = Object.entries({ idleMs, statementMs, lockMs, totalMs })
     .filter(([, ms]) => ms !== undefined && ms > 0)
     .map(([name, ms]) => `${name} ${ms}`);
-  return `the database ends a transaction under a lock that is idle, or waits, longer than the lease allows (transactionTimeouts: ${bounds.join(', ')}); take a longer leaseMs, or give transactionTimeouts values of your own`;
+  return `the database ends a transaction under a lock that is idle, or waits, longer than the lease allows (transactionTimeouts: ${bounds.join(', ')}); raise leaseMs, or set your own transactionTimeouts`;
 }
 
 /** Changes only the message of a driver's error, so that code still recognizes its class and code. */

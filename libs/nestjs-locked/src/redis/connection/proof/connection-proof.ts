@@ -121,7 +121,7 @@ export class ConnectionProof {
           if (!isListening) return this.#isAllowed(); // the script was executed, and there could be no listener
           if (!isInboxThere) return inbox.reconnect();
           const divided = new Error(
-            'what is published on one connection does not arrive on another one',
+            'messages published on one connection do not arrive on the other',
           );
           this.#listener.failed(divided);
           return older.reconnect(divided);

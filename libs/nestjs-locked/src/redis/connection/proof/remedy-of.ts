@@ -15,7 +15,7 @@ export function remedyOf(refusal: unknown, rights: () => string): string | undef
   if (refusesWrites(refusal))
     return 'give Redis what it needs to write: memory (maxmemory), or a disk to save to';
   if (missesReplicas(refusal))
-    return 'start the replicas that min-replicas-to-write asks for, see connected_slaves in INFO replication';
+    return 'start the replicas that min-replicas-to-write requires, see connected_slaves in INFO replication';
   if (isBlocked(refusal))
     return 'end the script or function that blocks Redis (SCRIPT KILL, FUNCTION KILL)';
   return undefined;

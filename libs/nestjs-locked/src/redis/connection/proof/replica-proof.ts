@@ -64,9 +64,9 @@ export class ReplicaProof {
     if (outcome.kind === 'failed') return explained(outcome.cause.cause ?? outcome.cause, aof);
     const count = acknowledgedBy(outcome.reply);
     if (count >= replicas) return undefined;
-    const have = aof ? 'have on disk' : 'have acknowledged';
+    const have = aof ? 'have the write on disk' : 'have acknowledged the write';
     return new Error(
-      `waitReplicas asks for ${replicas}, but only ${count} ${have} within ${limitMs} ms what was written`,
+      `waitReplicas requires ${replicas}, but only ${count} ${have} within ${limitMs} ms`,
     );
   }
 }

@@ -88,7 +88,7 @@ export class ReplicaAcknowledgements {
   }
 
   #failAll(cause: string, error?: unknown): void {
-    const reason = `nobody knows whether its replicas have what Redis did: ${cause}`;
+    const reason = `it is unknown whether the replicas have what Redis did: ${cause}`;
     for (const pending of this.#pending.splice(0))
       pending.open.end(failure(pending, reason, error));
   }
