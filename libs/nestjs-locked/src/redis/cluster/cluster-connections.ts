@@ -51,6 +51,7 @@ export class ClusterConnections implements LockServers {
     });
     this.#handshake = handshake;
     this.#nodes = nodes;
+    // A command that no master carried out in time may begin the outage of a slot, which ends by a command of its own.
     const commands = new ClusterCommands(nodes, clock, timeLimitMs, (command, failure) =>
       refused.failed(command, failure),
     );
@@ -66,12 +67,14 @@ export class ClusterConnections implements LockServers {
     return this.#nodes?.ofSlot(this.slotOf(key))?.address ?? '';
   }
 
+  /** A slot that no master serves is an outage of its own, and so is a cluster that is down as a whole. */
   outagesOf(key: string): readonly string[] {
     return [this.nodeOf(key), ...slotOutagesOf(this.slotOf(key))];
   }
 
   readonly slotOf = (key: string): number => slotIn(this.#client, this.#options.keys.of(key)[0]);
 
+  /** False while no master of the slot is known: whoever waits for the key then looks for itself. */
   listensFor(key: string): boolean {
     return this.#nodes?.ofSlot(this.slotOf(key))?.connections.listensFor() ?? false;
   }

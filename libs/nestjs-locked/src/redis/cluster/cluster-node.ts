@@ -48,7 +48,14 @@ export class ClusterNode {
     return servers.get(this.address) as ServerInfo;
   }
 
-  /** Opens a node found while the locks are open, with retries until it succeeds or the node is gone. */
+  /**
+   * Opens a node that was found while the locks were open: until it succeeds, or until the node has gone.
+   *
+   * Nobody waits for this, so it has no time limit: the commands for this node have their own. While the node cannot be
+   * reached, `open` does not end, so a timer beside it reports the outage. A node that refuses us ends `open`; the
+   * refusal is reported at once, and the node is tried again after a pause. When it is open, it is reported as
+   * subscribed and connected: until then it could send us nothing, so the waiters of its keys look again.
+   */
   async openLater(): Promise<void> {
     const { clock, timeLimitMs } = this.#options;
     const away = `master ${this.address} of the cluster cannot be reached`;

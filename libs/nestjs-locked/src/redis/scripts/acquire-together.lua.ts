@@ -6,6 +6,11 @@ import type { ScriptSettings } from './script-settings.js';
 /**
  * Takes several locks if all of them are free and none has a live waiter ahead. Otherwise takes none, and reports which
  * were taken.
+ *
+ * The first loop only reads, and decides for all locks; the second one writes. Redis does not undo a script that fails
+ * half-way, so a single loop that took each lock in passing might leave some of them taken. A lock that its token has
+ * already counts as free, because the command may have been sent twice. If another of the locks was lost in between,
+ * the answer is the same for all of them, and the lock is given up.
  */
 export const acquireTogetherScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(

@@ -6,6 +6,10 @@ import type { ScriptSettings } from './script-settings.js';
 /**
  * Hands the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process rejoins
  * the queue in the same step, or gets the lease again if nobody else waits.
+ *
+ * Most releases find nobody waiting. They end before the shared functions are defined, of which they need none. With a
+ * new token, the sender gets the lease again only if it came before every live waiter; if the queue cannot be read, it
+ * does not, because others may wait there.
  */
 export const releaseScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
