@@ -14,6 +14,14 @@ const ASKED = {
   lingerMs: 0,
 };
 
+/** What may be said of an event. A word that is none of these is a mistake in the spec. */
+const NAMES = new Set([
+  ...Object.keys(ASKED),
+  ...['askedAt', 'token', 'tokens', 'validUntil', 'remainingMs', 'answer', 'parent'],
+  ...['until', 'ms', 'shutdownMs', 'code', 'wasClosed'],
+  ...['name', 'of', 'leases', 'notice', 'healingMs', 'keepsLeasesFromMs'],
+]);
+
 /** What each fault does. `of` says to which keys, or to which process. */
 const FAULTS: Readonly<Record<string, (of: string[], leases: object) => Partial<Effects>>> = {
   nothing: () => ({}),
@@ -42,6 +50,8 @@ const FAULTS: Readonly<Record<string, (of: string[], leases: object) => Partial<
  *   `a/1 10-` never ends
  * - `a/1 refused 9 LOCK_ABORTED`, `a stalled 20-90` are entries of these kinds, about a call or a process
  * - `wipe 100-150`, `trouble 100-200 of=k` are faults
+ *
+ * @throws Error if it contains a word that means nothing
  */
 export function read(...texts: readonly string[]): Entry[] {
   return texts.flatMap((text) => text.split(';')).flatMap((text) => eventsOf(text.trim()));
@@ -64,6 +74,7 @@ function eventsOf(text: string): Entry[] {
     const rest = { call: 'foreign/1', key: 'k', leaseMs: 100 };
     return [{ kind: 'foreign', at: from, until, ...rest }];
   }
+  if (kind === undefined && !subject.includes('/')) throw new Error(`no such fault: ${text}`);
   if (kind === undefined) return heldBy(subject, from, until, told);
   return [entryOf(kind, subject, [from, until], said, told)];
 }
@@ -103,13 +114,16 @@ function entryOf(
     stalled: { since },
     closing: { services: [`${process}.1a`] },
     closed: { services: [`${process}.1a`] },
+    ...{ aborted: {}, valid: {}, ensured: {}, ended: {}, killed: {}, exited: {} },
   };
+  if (usual[kind] === undefined) throw new Error(`no such kind of entry: ${kind}`);
   const about = ofCall === undefined ? { process } : { call: subject };
   return { kind, at, ...about, ...usual[kind], ...told } as unknown as Entry;
 }
 
 function toldBy(word: string): [string, unknown] {
   const [name = '', text = ''] = word.split('=');
+  if (!NAMES.has(name)) throw new Error(`no such word: ${word}`);
   if (text.includes(':')) {
     const pairs = text.split(',').map((pair) => pair.split(':'));
     return [name, Object.fromEntries(pairs.map(([key, value = '']) => [key, valueIn(value)]))];

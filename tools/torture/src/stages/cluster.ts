@@ -6,12 +6,11 @@ import type { Concerned, EntryKinds } from '../history/entry.js';
 import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 import { EVERY_KEY, HOT_KEYS, LONG_KEYS, WARM_KEYS } from '../keys.js';
 import type { RedisAddress } from './redis-address.js';
-import { type Master, masterOf, serverOf } from './stage.js';
+import { type Master, masterOf, type Member, serverOf } from './stage.js';
 import {
   failoverInOrder,
   type Look,
   MASTER_FAULTS,
-  type Member,
   memberOf,
   POLL_MS,
   roleOf,

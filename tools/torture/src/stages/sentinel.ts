@@ -6,12 +6,11 @@ import type { EntryKinds } from '../history/entry.js';
 import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 import { EVERY_KEY } from '../keys.js';
 import type { RedisAddress } from './redis-address.js';
-import type { Master } from './stage.js';
+import type { Master, Member } from './stage.js';
 import {
   failoverInOrder,
   type Look,
   MASTER_FAULTS,
-  type Member,
   memberOf,
   POLL_MS,
   roleOf,

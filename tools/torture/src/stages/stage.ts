@@ -5,11 +5,14 @@ import type { Concerned } from '../history/entry.js';
 import type { LatencyProxy } from './latency-proxy.js';
 import type { RedisAddress } from './redis-address.js';
 
-/** A server that takes writes now. */
-export interface Master {
+/** A server and a connection to it. It may be master now and replica later, or away. */
+export interface Member {
   readonly server: RedisServer;
-  /** A connection to it. */
   readonly admin: Redis;
+}
+
+/** A server that takes writes now. */
+export interface Master extends Member {
   /** The keys that it has. */
   readonly keys: 'all' | readonly string[];
 }

@@ -8,14 +8,7 @@ import type { Concerned, Effects, EntryKinds, KnownLease } from '../history/entr
 import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 import { nameOfWorker } from '../worker/worker-process.js';
 import type { RedisAddress } from './redis-address.js';
-import { type Master, serverOf, type Stage } from './stage.js';
-
-/** A server that may be master now and replica later, or away. */
-export interface Member {
-  readonly server: RedisServer;
-  /** What is asked of it while it is away fails at once. */
-  readonly admin: Redis;
-}
+import { type Master, type Member, serverOf, type Stage } from './stage.js';
 
 /** What a server says about itself. */
 export interface Look {
@@ -213,7 +206,7 @@ export abstract class WatchedStage implements Stage {
   }
 }
 
-/** Resolves when it can be asked. */
+/** Resolves when it can be asked. What is asked of it while it is away fails at once. */
 export async function memberOf(server: RedisServer): Promise<Member> {
   const admin = new Redis(server.url, {
     retryStrategy: () => 50,
