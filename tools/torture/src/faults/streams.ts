@@ -17,8 +17,8 @@ const REFUSED =
 
 export interface Schedule {
   readonly endAt: number;
-  /** No fault begins after this. */
-  readonly lastAt: number;
+  /** No fault begins after this. @default endAt */
+  readonly lastAt?: number;
   /** How much longer there must be no faults at this time. */
   readonly calmMs?: (at: number) => number;
 }
@@ -27,7 +27,7 @@ export interface Schedule {
 export async function runFaults<In extends Setting>(
   setting: Omit<In, 'name'>,
   streams: readonly FaultStream<In>[],
-  { endAt, lastAt, calmMs = () => 0 }: Schedule,
+  { endAt, lastAt = endAt, calmMs = () => 0 }: Schedule,
 ): Promise<Record<string, number>> {
   const happened: string[] = [];
   const run = async ({ faults, pauseMs }: FaultStream<In>, seed: number): Promise<void> => {

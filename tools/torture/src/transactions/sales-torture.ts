@@ -98,7 +98,6 @@ async function phase(
     await crew.start(processes);
     const phaseMs = (seconds * 1_000) / (broken.length > 0 ? 1 : 2);
     const isLong = phaseMs >= LONG_PHASE_MS;
-    const endAt = monotonicMs() + phaseMs;
     const faults = {
       'backend ended': FAULTS.endBackend,
       ...(!without.has('cut-commits') && { 'COMMIT disturbed': FAULTS.disturbCommit }),
@@ -106,14 +105,9 @@ async function phase(
       // Only the fence and the time-outs protect against a holder that is paused.
       ...(isLong && fence && { 'worker paused': FAULTS.pause }),
     };
-    const counts = await runFaults(
-      { random, crew, database, proxy },
-      [{ faults, pauseMs: [200, 1_000] }],
-      {
-        endAt,
-        lastAt: endAt,
-      },
-    );
+    const scene = { random, crew, database, proxy };
+    const stream = { faults, pauseMs: [200, 1_000] } as const;
+    const counts = await runFaults(scene, [stream], { endAt: monotonicMs() + phaseMs });
     await crew.finish(FINISH_MS);
     const entries = history.read();
     const verdict = checkBooks(entries, await database.books());
