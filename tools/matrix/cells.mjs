@@ -183,38 +183,33 @@ export const cells = [
   {
     name: 'valkey-server',
     title: 'a Valkey server',
-    async run(app) {
-      const program = findServer(VALKEY_8, app.folder);
-      const server = await startServer(program, app.folder);
-      try {
+    run: (app) =>
+      onServer(VALKEY_8, app, async (env) => {
         await app.install({ ...nest12, ...common, ioredis: '^6' }, { type: 'module' });
         writeApp(app, { suffix: '.js' });
         await app.run('tsc', ['-p', 'tsconfig.json']);
-        exact(await app.run('node', ['dist/main.js'], { REDIS_URL: server.url }));
-        return `Valkey ${versionOf(program)}`;
-      } finally {
-        await server.stop();
-      }
-    },
+        return exact(await app.run('node', ['dist/main.js'], env)) ?? 'exact';
+      }),
   },
   ...[REDIS_7, REDIS_8, VALKEY_8].map((wanted) => ({
     name: `servers-${wanted.program.replace('-server', '')}-${wanted.major}`,
     title: `the contract of every store and the scripts on ${wanted.program} ${wanted.major}, RESP2 and RESP3`,
-    async run(app) {
-      const program = findServer(wanted, app.folder);
-      const server = await startServer(program, app.folder);
-      try {
-        const specs = await testsOfTheStore(app, {
-          REDIS_URL: server.url,
-          PATH: `${folderOf(program, app.folder)}${delimiter}${process.env['PATH']}`,
-        });
-        return `${wanted.program} ${versionOf(program)}: ${specs}`;
-      } finally {
-        await server.stop();
-      }
-    },
+    run: (app) => onServer(wanted, app, (env) => testsOfTheStore(app, env)),
   })),
 ];
+
+/** Runs what is given the address of a server, and a PATH that leads to its program. */
+async function onServer(wanted, app, act) {
+  const program = findServer(wanted, app.folder);
+  const server = await startServer(program, app.folder);
+  try {
+    const path = `${folderOf(program, app.folder)}${delimiter}${process.env['PATH']}`;
+    const outcome = await act({ REDIS_URL: server.url, PATH: path });
+    return `${wanted.program} ${versionOf(program)}: ${outcome}`;
+  } finally {
+    await server.stop();
+  }
+}
 
 /** A small application with one service, and its compiler settings. */
 function writeApp(

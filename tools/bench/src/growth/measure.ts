@@ -76,15 +76,20 @@ async function costsOfStart(server: ServerStatistics, connection: RedisConnectio
   return onServices(100, connection, async (services) => {
     const startUs = Math.round(((await server.cpuUs()) - before) / services.length);
     const keyOf = (process: number): string => `key ${process}`;
-    return { startUs, lockUs: await costOfLock(server, services.slice(0, 32), 1, keyOf) };
+    return { startUs, lockUs: (await costOfLock(server, services.slice(0, 32), 1, keyOf)).us };
   });
 }
 
 async function costsOfLocks(server: ServerStatistics, url: string) {
   const free = (processes: number, callers: number): Promise<number> =>
-    onServices(processes, url, (services) =>
-      costOfLock(server, services, callers, (process, caller) => `key ${process} ${caller}`),
-    );
+    onServices(processes, url, async (services) => {
+      const keyOf = (process: number, caller: number): string => `key ${process} ${caller}`;
+      return (await costOfLock(server, services, callers, keyOf)).us;
+    });
+  const keyOfEight = (process: number): string => `key ${process % 4}`;
+  const contended = await onServices(32, url, (services) =>
+    costOfLock(server, services, 1, keyOfEight),
+  );
   return {
     /** One connection, one command at a time: the server wakes up for each. */
     freeLockAloneUs: await free(1, 1),
@@ -92,19 +97,9 @@ async function costsOfLocks(server: ServerStatistics, url: string) {
     freeLockBatchedUs: await free(1, 64),
     /** Many processes, each with little to do: many connections are read in one turn of the server. */
     freeLockUs: await free(32, 1),
-    /** Eight processes want each key. */
-    ...(await onServices(32, url, async (services) => {
-      const before = await publishes(server);
-      const contendedLockUs = await costOfLock(server, services, 1, (n) => `key ${n % 4}`);
-      // What was taken to warm up is counted, too.
-      const messages = ((await publishes(server)) - before) / (LOCKS + LOCKS / 10);
-      return { contendedLockUs, messagesPerContendedLock: inCents(messages) };
-    })),
+    contendedLockUs: contended.us,
+    messagesPerContendedLock: contended.messages,
   };
-}
-
-async function publishes(server: ServerStatistics): Promise<number> {
-  return (await server.commands()).get('publish')?.calls ?? 0;
 }
 
 /** Each service is a "process" with two connections. */
@@ -127,7 +122,7 @@ async function costOfLock(
   services: readonly OpenLockService[],
   callers: number,
   keyOf: (process: number, caller: number) => string,
-): Promise<number> {
+): Promise<{ readonly us: number; readonly messages: number }> {
   const each = Math.ceil(LOCKS / services.length / callers);
   const run = (times: number): Promise<unknown> =>
     Promise.all(
@@ -141,9 +136,17 @@ async function costOfLock(
       ),
     );
   await run(Math.ceil(each / 10));
-  const before = await server.cpuUs();
+  const before = { us: await server.cpuUs(), messages: await publishes(server) };
   await run(each);
-  return inCents(((await server.cpuUs()) - before) / (each * services.length * callers));
+  const locks = each * services.length * callers;
+  return {
+    us: inCents(((await server.cpuUs()) - before.us) / locks),
+    messages: inCents(((await publishes(server)) - before.messages) / locks),
+  };
+}
+
+async function publishes(server: ServerStatistics): Promise<number> {
+  return (await server.commands()).get('publish')?.calls ?? 0;
 }
 
 /** Clusters of three, six and nine nodes: what a message costs its master for each further node, and that node. */
