@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Injectable } from '@nestjs/common';
 import {
   ClsPluginTransactional,
@@ -33,11 +33,12 @@ import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
 import { openDataSource } from './data-source.js';
 import { isHeld as isHeldIn } from './locks.js';
-import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { createSlowCommitTable, killCommits, whenCommitting } from './slow-commit.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
+beforeAll(() => createSlowCommitTable(postgres));
 
 const stock = useStock(postgres);
 
@@ -58,12 +59,15 @@ describe('a lock around the transaction', () => {
         begun.open();
         await end.opened;
         await takeOne({ host });
+        await host.tx.query('INSERT INTO slow VALUES (1)');
       });
       await begun.opened;
     });
     expect(await isHeld(stock.key)).toBe(true);
     expect(await stock.quantity()).toBe(100);
     end.open();
+    await whenCommitting(postgres);
+    expect(await isHeld(stock.key)).toBe(true);
     await transaction;
     expect(await stock.quantity()).toBe(99);
     await eventually(async () => expect(await isHeld(stock.key)).toBe(false));
@@ -585,7 +589,6 @@ describe('time-outs in the database', () => {
 
 describe('a COMMIT that was not answered', () => {
   it('keeps the key until its lease has run out, which is neither renewed nor passed on [R52]', async () => {
-    await createSlowCommitTable(postgres);
     const { host, locks } = await start();
     const key = stock.key;
     const options: LockOptions = { leaseMs: 1_500, waitMs: 6_000 };

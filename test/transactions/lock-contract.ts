@@ -20,7 +20,7 @@ import { uniqueKey } from '../support/unique-key.js';
 import { beforeCommit } from './before-commit.js';
 import { giveAway, isHeld, startLocks } from './locks.js';
 import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
-import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { createSlowCommitTable, killCommits, whenCommitting } from './slow-commit.js';
 import { type Runs, useStock } from './stock.js';
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const;
@@ -79,6 +79,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
         expect(await held()).toBe(true);
         sale = transaction(async (tx) => {
           await stock.takeOne(tx);
+          await tx.query('INSERT INTO slow VALUES (1)', []);
           taken.open();
           await end.opened;
         });
@@ -87,6 +88,8 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       expect([await held(), await stock.quantity()]).toEqual([true, 100]);
       const next = locks.withLock(stock.key, { reentrant: false }, () => stock.quantity());
       end.open();
+      await whenCommitting(postgres);
+      expect(await held()).toBe(true);
       expect(await next).toBe(99);
       await sale;
       await eventually(async () => expect(await held()).toBe(false));
