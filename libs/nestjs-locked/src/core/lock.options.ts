@@ -27,9 +27,9 @@ export interface LockOptions {
    */
   readonly renew?: boolean;
   /**
-   * Keeps the key taken for at least this many milliseconds after the lock was acquired, even if the work ends sooner:
-   * for jobs that every replica starts at about the same time and only one should run. After a crash, the key is free
-   * when the lease ends. @default 0
+   * Keeps the key taken for at least this many milliseconds after the lock was acquired, even if the work ends sooner
+   * or throws: for jobs that every replica starts at about the same time and only one should run. After a crash, the
+   * key is free when the lease ends. @default 0
    */
   readonly holdAtLeastMs?: number;
   /** Shown by `inspect` while the lock is held: which job or request has the lock. At most 200 characters. */

@@ -14,7 +14,7 @@ import { assertOptions, type Check, must, type OptionTable, withDefaults } from 
  */
 export type InsideTransaction = 'reject' | 'restart' | 'join';
 
-/** Lets the database refuse a holder that was paused past its lease, by a table of fencing tokens. */
+/** Lets the database refuse a holder after a newer one has claimed, by a table of fencing tokens. */
 export interface FenceOptions {
   /** The table, schema-qualified if necessary: `app.lock_fence`. @default 'lock_fence' */
   readonly table?: string;
@@ -119,7 +119,7 @@ export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
     default: undefined,
     shownDefault: 'off',
     check: switchOr(FENCE_OPTIONS, "{ table: 'lock_fence' }"),
-    text: '`true`, or `{ table, connections }`: the database refuses a holder that was paused past its lease',
+    text: '`true`, or `{ table, connections }`: the database refuses a holder after a newer one has claimed',
   },
   transactionTimeouts: {
     default: undefined,

@@ -37,7 +37,8 @@ export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
   /**
-   * When the key may be free at the earliest, on the monotonic clock: the latest time that any of its calls requires.
+   * When the key may be free at the earliest (`holdAtLeastMs`), on the monotonic clock: the latest time that any of its
+   * calls requires.
    */
   keptUntil = -Infinity;
   readonly #parts: EngineParts;

@@ -4,7 +4,7 @@ import type { LockEngine } from '../../core/engine/lock-engine.js';
 import { LockConfigError, LockStoreError } from '../../core/lock.errors.js';
 
 export interface LifecycleOptions {
-  /** How long closing may take, in milliseconds. @default 0 */
+  /** How long closing may take, in milliseconds. @default 0, for locks in memory; `RedisLockModule` passes 10,000 */
   readonly shutdownMs?: number;
   /** Whether the application starts without Redis and connects later. @default false */
   readonly startWithoutRedis?: boolean;

@@ -19,8 +19,8 @@ interface Pending {
 type Send = (command: RedisCommand, end: (outcome: CommandOutcome) => void) => OpenCommand;
 
 /**
- * Holds back the answer to every command that grants or prolongs a lease until enough replicas have acknowledged its
- * writes. A failover to one of these replicas then does not lose them.
+ * Holds back the answer to every command that grants or prolongs a lease until `waitReplicas` replicas have
+ * acknowledged its writes. A failover to one of these replicas then does not lose them.
  *
  * At most one WAIT is in flight. It covers every command sent before it on the same connection, so its answer ends all
  * those already answered. While a command is held back, a WAIT is in flight, so waiting for all commands of the
