@@ -140,7 +140,7 @@ describe('Lease, waiting', () => {
     expect((await hold).isHeld).toBe(true);
   });
 
-  it('re-checks after the safety interval with a new token and its old position [R13]', async () => {
+  it('sends nothing while it waits for a message, and re-checks after the safety interval with a new token and its old position [R13]', async () => {
     const { clock, store, waiting } = await start();
     const { token } = await waiting({ waitMs: 60_000 });
     await clock.advance(4_999);

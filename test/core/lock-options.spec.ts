@@ -148,6 +148,19 @@ describe('holdAtLeastMs', () => {
     expect(await here).toBeInstanceOf(LockNotAcquiredError);
   });
 
+  it('keeps the key of work that throws', async () => {
+    const { clock, a, b } = two();
+    const failing = (): never => {
+      throw new RangeError('on purpose');
+    };
+    const call = a.withLock('job', { holdAtLeastMs: 5_000 }, failing);
+    await expect(call).rejects.toThrow(RangeError);
+    await clock.advance(4_900);
+    expect(await b.inspect('job')).toMatchObject({ holder: undefined });
+    await clock.advance(200);
+    expect(await b.inspect('job')).toBeNull();
+  });
+
   it.each([5_000, 0])(
     'does not keep the key for work that was cancelled right before it began, with holdAtLeastMs %d [D10]',
     async (holdAtLeastMs) => {
@@ -361,7 +374,7 @@ describe('several keys', () => {
     expect(a.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
-  it('cannot dead-lock callers that name them in different orders [R24, D141]', async () => {
+  it('cannot deadlock callers that name them in different orders [R24, D141]', async () => {
     const { a, b } = two();
     let inside = 0;
     let most = 0;

@@ -30,7 +30,7 @@ const openUnchecked = (): Promise<OpenedLocks> =>
 describe('a master that has fewer replicas than min-replicas-to-write requires', () => {
   const setReplicas = (count: number): Promise<unknown> =>
     server.admin.config('SET', 'min-replicas-to-write', count);
-  const REMEDY = /NOREPLICAS.*; start the replicas that min-replicas-to-write asks for/;
+  const REMEDY = /NOREPLICAS.*; start the replicas that min-replicas-to-write requires/;
 
   afterEach(() => setReplicas(0));
 

@@ -14,7 +14,6 @@ import { usePostgres } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import { spyOnWarnings } from '../support/spy-on-warnings.js';
-import { startClsApp } from './cls-app.js';
 import { openPool } from './cls-orm.js';
 import { openDataSource } from './data-source.js';
 import { useStock } from './stock.js';
@@ -97,33 +96,6 @@ describe('adapters without a fence', () => {
 });
 
 /** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
-describe('an adapter without a connection name', () => {
-  const redis = useRedis();
-  const postgres = usePostgres();
-  const stock = useStock(postgres);
-
-  it('has the name of its data source: a fence for another name is refused', async () => {
-    const dataSource = await openDataSource('postgres', postgres.settings);
-    lockAwareDataSource(dataSource, { connectionName: 'named' });
-    const { host, locks } = await startClsApp({
-      redisUrl: redis.url,
-      type: 'postgres',
-      settings: postgres.settings,
-      dataSource,
-      fence: { connections: ['default'] },
-    });
-    const sale = locks.withLock(stock.key, () =>
-      host.withTransaction(() => stock.takeOne(host.tx)),
-    );
-    await expect(sale).rejects.toMatchObject({
-      code: 'LOCK_CONFIG_INVALID',
-      message: expect.stringMatching(/'default'.*the lock-aware connections are 'named'/),
-    });
-    expect(await stock.quantity()).toBe(100);
-  });
-});
-
-/** An adapter without a name, in a process in which nothing else goes by the name that it has. */
 describe('an adapter of Drizzle without a connection name', () => {
   const redis = useRedis();
   const postgres = usePostgres();

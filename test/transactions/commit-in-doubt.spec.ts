@@ -364,7 +364,7 @@ describe('the wait before a COMMIT', () => {
       await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
       const stillMs = await leftOf(stock.key);
       const messages = logged.mock.calls.map(([message]) => String(message));
-      const told = messages.flatMap((text) => /on its own within (\d+) ms/.exec(text)?.[1] ?? []);
+      const told = messages.flatMap((text) => /expires within (\d+) ms/.exec(text)?.[1] ?? []);
       expect(told).toHaveLength(1);
       expect(stillMs).toBeGreaterThan(0);
       expect(Number(told[0])).toBeLessThanOrEqual(leftMs + 50);
