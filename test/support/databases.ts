@@ -2,6 +2,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import { createConnection } from 'mysql2/promise';
 import pg from 'pg';
 import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchAgain } from './fetch-again.js';
 
 /** What `pg` and `mysql2` take to connect, and what hands its settings to them. */
@@ -32,6 +33,13 @@ export const QUERY_LIMIT_MS = 10_000;
 /** Long enough for a server that starts while everything else runs. */
 const START_LIMIT_MS = 90_000;
 
+/** How long clients that were ended may take to leave. */
+const LEAVE_LIMIT_MS = 5_000;
+
+interface Runner {
+  run(sql: string, values?: readonly unknown[]): Promise<unknown[]>;
+}
+
 interface Connection {
   run(sql: string, values: readonly unknown[]): Promise<unknown[]>;
   end(): Promise<void>;
@@ -41,24 +49,40 @@ type Connect = (url: string) => Promise<Connection>;
 
 /** A database on the PostgreSQL of this test run. Call it where `beforeAll` may be called. */
 export function usePostgres(): TestDatabase {
-  // FORCE cuts connections that a failed test left open.
-  return useDatabase('postgres', connectPostgres, (name) => `DROP DATABASE ${name} WITH (FORCE)`);
+  return useDatabase('postgres', connectPostgres, async (name, server) => {
+    await withoutClients(name, server);
+    await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // cuts what a failed test left open
+  });
+}
+
+/**
+ * Waits until clients that the tests have ended are gone. One that is cut before tells its process, which has no
+ * listener for it any more.
+ */
+async function withoutClients(name: string, server: Runner): Promise<void> {
+  const sql = 'SELECT pid FROM pg_stat_activity WHERE datname = $1';
+  const endsAt = performance.now() + LEAVE_LIMIT_MS;
+  while ((await server.run(sql, [name])).length > 0 && performance.now() < endsAt) await sleep(5);
 }
 
 /** A database on the MariaDB of this test run. Call it inside `describeWithMariaDb`. */
 export function useMariaDb(): TestDatabase {
-  return useDatabase('mariadb', connectMariaDb, (name) => `DROP DATABASE ${name}`);
+  return useDatabase('mariadb', connectMariaDb, dropDatabase);
 }
 
 /** A database on the MySQL of this test run. Call it inside `describeWithMySql`. */
 export function useMySql(): TestDatabase {
-  return useDatabase('mysql', connectMariaDb, (name) => `DROP DATABASE ${name}`);
+  return useDatabase('mysql', connectMariaDb, dropDatabase);
+}
+
+async function dropDatabase(name: string, server: Runner): Promise<void> {
+  await server.run(`DROP DATABASE ${name}`);
 }
 
 function useDatabase(
   server: 'postgres' | 'mariadb' | 'mysql',
   connect: Connect,
-  dropStatement: (name: string) => string,
+  drop: (name: string, server: Runner) => Promise<void>,
 ): TestDatabase {
   const name = `test_${randomBytes(6).toString('hex')}`;
   let url: string | undefined;
@@ -72,7 +96,7 @@ function useDatabase(
 
   afterAll(async () => {
     await onDatabase.end();
-    if (url) await onServer.run(dropStatement(name));
+    if (url) await drop(name, onServer);
     await onServer.end();
   });
 
@@ -96,7 +120,7 @@ function useDatabase(
  * As many connections as there are statements at a time. One is kept for the next statement, which takes less time than
  * a connection.
  */
-class Connections {
+class Connections implements Runner {
   #idle: Connection | undefined;
 
   constructor(private readonly connect: () => Promise<Connection>) {}
