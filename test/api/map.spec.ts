@@ -25,7 +25,10 @@ it('CONTRIBUTING.md names the code and the spec of each promise as they are call
     .filter((file) => file.endsWith('.ts'))
     .map((file) => readFileSync(join(src, file), 'utf8'));
   const isDefined = (name: string): boolean => {
-    const definition = new RegExp(`^(?:export )?(?:async )?(?:class|const|function) ${name}\\b`, 'm');
+    const definition = new RegExp(
+      `^(?:export )?(?:async )?(?:class|const|function) ${name}\\b`,
+      'm',
+    );
     return sources.some((source) => definition.test(source));
   };
   expect(names.filter((name) => !isDefined(name))).toEqual([]);

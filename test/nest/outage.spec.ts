@@ -147,12 +147,12 @@ describe('failFastAfterMs', () => {
     expect(early.ms).toBeGreaterThan(200);
     await sleep(3_000);
     for (const call of [
-      locks.withLock('k', { waitMs: WAIT_MS }, () => 'ran'),
-      locks.acquire(['a', 'b'], { waitMs: WAIT_MS }),
-      locks.tryAcquire(['a', 'b']),
-      locks.tryAcquire('k'),
+      () => locks.withLock('k', { waitMs: WAIT_MS }, () => 'ran'),
+      () => locks.acquire(['a', 'b'], { waitMs: WAIT_MS }),
+      () => locks.tryAcquire(['a', 'b']),
+      () => locks.tryAcquire('k'),
     ]) {
-      const late = await timed(call);
+      const late = await timed(call());
       expect(late.outcome).toBeInstanceOf(LockStoreError);
       expect((late.outcome as Error).message).toMatch(
         /^Cannot lock '[ak]': the lock store has been away for \d+ ms: the connection to Redis broke/,
