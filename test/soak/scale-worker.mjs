@@ -1,5 +1,6 @@
 /**
- * A process that does one of the tasks below with the built library, and prints what it measured as one line of JSON.
+ * A process that does one of the tasks below with the built library, and prints what it measured as one line of JSON,
+ * the last one.
  * Arguments: the task, the URL of Redis, and a number.
  */
 import { NestFactory } from '@nestjs/core';
@@ -11,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const [task = '', redisUrl = '', count = ''] = process.argv.slice(2);
 const redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
+await redis.ping(); // while it connects, it has listeners of its own
 
 /**
  * @param {object} options
