@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { sql } from 'drizzle-orm';
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { drizzle as drizzlePostgresJs } from 'drizzle-orm/postgres-js';
 import { drizzle as drizzleSqlJs } from 'drizzle-orm/sql-js';
 import { LockConfigError } from 'nestjs-locked';
@@ -11,25 +10,12 @@ import postgres from 'postgres';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { clsOrm, openPool } from './cls-orm.js';
-import { drizzleRuns } from './drizzle-runs.js';
+import { clsOrm } from './cls-orm.js';
+import { DRIZZLE } from './drizzle-with-cls.js';
 import { describeLockContract } from './lock-contract.js';
 import { startLocks } from './locks.js';
 import { describePropagation } from './propagation-suite.js';
 import { type Runs, useStock } from './stock.js';
-
-const DRIZZLE = clsOrm('Drizzle', (url) => {
-  const pool = openPool(url);
-  return {
-    adapter: lockAwareAdapter(
-      new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
-    ),
-    connection: drizzle(pool),
-    isolated: (isolationLevel) => ({ isolationLevel }),
-    runs: drizzleRuns,
-    close: () => pool.end(),
-  };
-});
 
 describeLockContract(DRIZZLE, { roundTrips: 0 });
 describePropagation(DRIZZLE);

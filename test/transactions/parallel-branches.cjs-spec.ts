@@ -1,9 +1,6 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { Propagation } from '@nestjs-cls/transactional';
-import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
-import { drizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
 import { LockInTransactionError } from 'nestjs-locked';
-import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import pg from 'pg';
 import { AsyncResource } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,8 +9,7 @@ import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
-import { clsOrm, openPool } from './cls-orm.js';
-import { drizzleRuns } from './drizzle-runs.js';
+import { DRIZZLE } from './drizzle-with-cls.js';
 import { isHeld, startLocks } from './locks.js';
 import { type LockModuleOptions, RESTARTING_ORMS, type StartedOrm } from './restarting-orms.js';
 import { useSales } from './sales.js';
@@ -303,19 +299,6 @@ describe('savepoints of branches', () => {
   const redis = useRedis();
   const postgres = usePostgres();
   const stock = useStock(postgres);
-
-  const DRIZZLE = clsOrm('Drizzle', (url) => {
-    const pool = openPool(url);
-    return {
-      adapter: lockAwareAdapter(
-        new TransactionalAdapterDrizzleOrm<NodePgDatabase>({ drizzleInstanceToken: 'drizzle' }),
-      ),
-      connection: drizzle(pool),
-      isolated: (isolationLevel) => ({ isolationLevel }),
-      runs: drizzleRuns,
-      close: () => pool.end(),
-    };
-  });
 
   type Opened = Awaited<ReturnType<typeof DRIZZLE.open>>;
 

@@ -15,21 +15,20 @@ export async function createSlowCommitTable(postgres: TestDatabase): Promise<voi
 }
 
 /** Ends every connection of this database that commits, as soon as there is one. */
-export async function killCommits(postgres: TestDatabase): Promise<void> {
-  await eventually(async () => {
-    const killed = await postgres.query(
-      `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-       WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
-    );
-    if (killed.length === 0) throw new Error('Nobody commits');
-  });
+export function killCommits(postgres: TestDatabase): Promise<void> {
+  return atCommits(postgres, 'pg_terminate_backend(pid)');
 }
 
 /** Waits until a connection of this database commits. */
-export async function whenCommitting(postgres: TestDatabase): Promise<void> {
+export function whenCommitting(postgres: TestDatabase): Promise<void> {
+  return atCommits(postgres, 'pid');
+}
+
+/** Selects this of the connections of this database that commit, as soon as there is one. */
+async function atCommits(postgres: TestDatabase, selected: string): Promise<void> {
   await eventually(async () => {
     const committing = await postgres.query(
-      `SELECT pid FROM pg_stat_activity
+      `SELECT ${selected} FROM pg_stat_activity
        WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
     );
     if (committing.length === 0) throw new Error('Nobody commits');
