@@ -49,7 +49,7 @@ export class EngineInbox implements StoreListener {
   inboxFails(cause: LockStoreError, node?: string): void {
     inNeutralContext(() => {
       this.#parts.silences.begins(cause, node);
-      this.#parts.silences.tell(node);
+      this.#parts.silences.reportNow(node);
     });
   }
 
@@ -60,7 +60,7 @@ export class EngineInbox implements StoreListener {
   rightsLost(cause: LockStoreError, node?: string): void {
     inNeutralContext(() => {
       this.#parts.refusals.begins(cause, node);
-      this.#parts.refusals.tell(node);
+      this.#parts.refusals.reportNow(node);
     });
   }
 

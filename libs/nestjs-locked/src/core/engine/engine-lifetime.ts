@@ -68,7 +68,7 @@ export class EngineLifetime {
   async #openLater(cause: LockStoreError): Promise<void> {
     const { outages, store, clock } = this.#parts;
     outages.begins(cause);
-    outages.tell();
+    outages.reportNow();
     while (this.#closed === undefined) {
       try {
         this.#opening = store.open(this.#inbox);

@@ -29,8 +29,8 @@ export class LockOperations {
       await this.#opened();
       const askedAt = clock.now();
       await this.#inspector.ping();
-      refusals.assertNoneTold(); // first, because messages may be missing for lack of rights
-      silences.assertNoneTold();
+      refusals.assertNoneReported(); // first, because messages may be missing for lack of rights
+      silences.assertNoneReported();
       return clock.now() - askedAt;
     });
   }

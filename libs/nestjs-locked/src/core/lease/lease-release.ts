@@ -43,7 +43,7 @@ export class LeaseRelease {
       until,
       this.forget,
     );
-    const cause = outages.causeOfLong(this.#key);
+    const cause = outages.failFastCause(this.#key);
     const reply: ReleaseReply = cause === undefined ? await answer : { kind: 'unknown', cause };
     switch (reply.kind) {
       case 'released':
@@ -99,7 +99,7 @@ export class LeaseRelease {
     const now = this.#parts.clock.now();
     const keepMs = Math.max(0, (keptUntil ?? now) - now);
     const key = this.#key;
-    const isAway = this.#parts.outages.isToldOf(key);
+    const isAway = this.#parts.outages.isReportedOf(key);
     this.#parts.report({ type: 'release-unknown', key, cause, keepMs, isAway });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,

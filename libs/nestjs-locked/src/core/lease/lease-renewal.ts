@@ -231,7 +231,7 @@ export class LeaseRenewal implements Renewable {
     this.#hasFailed = true;
     const { key } = this.#user;
     const remainingMs = this.#user.leftMs(); // it is retried until then
-    const isAway = this.#parts.outages.tellOf(key); // reported once, not logged for every lock
+    const isAway = this.#parts.outages.reportNowOf(key); // reported once, not logged for every lock
     this.#parts.report({ type: 'renewal-unknown', key, remainingMs, cause, isAway });
   }
 }

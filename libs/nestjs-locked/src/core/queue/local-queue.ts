@@ -119,7 +119,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   #refusal(signal: AbortSignal | undefined): Error | undefined {
     if (signal?.aborted === true) return abortedError(this.key, signal);
-    return this.#occupancy === undefined ? this.#parts.outages.refusal(this.key) : undefined;
+    return this.#occupancy === undefined ? this.#parts.outages.failFastError(this.key) : undefined;
   }
 
   // ---- who is next ------------------------------------------------------------------------------------------

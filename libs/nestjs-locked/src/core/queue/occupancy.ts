@@ -196,7 +196,8 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   requeue(leaseMs: number, since: number): Promise<boolean> {
     // Calls do not wait for a release during an outage, so this does not either: the queue requests the key again after
     // it.
-    if (this.#parts.outages.causeOfLong(this.lease.key) !== undefined) return this.lease.release();
+    if (this.#parts.outages.failFastCause(this.lease.key) !== undefined)
+      return this.lease.release();
     const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;
     return this.lease.requeue(leaseMs, waitedMs);
   }

@@ -10,7 +10,7 @@ const REPORT_AFTER_MS = 500;
 export interface OutageKind {
   /** `The lock store has been away` */
   readonly statement: string;
-  /** Whether it is reported after a moment. If not, `tell` is called when it is certain. */
+  /** Whether it is reported after a moment. If not, `reportNow` is called when it is certain. */
   readonly reportsItself: boolean;
   lost(cause: LockStoreError): LockEvent;
   back(awayMs: number): LockEvent;
@@ -53,8 +53,8 @@ export class Outage {
   /** The reasons that were reported, without their numbers. Two may alternate during the whole outage. */
   readonly #reported = new Set<string>();
   #cancelReport: () => void = () => {};
-  #isLong = false;
-  #cancelLong: () => void = () => {};
+  #failsFast = false;
+  #cancelFailFast: () => void = () => {};
   #cause: LockStoreError | undefined;
 
   constructor(clock: Clock, failFastAfterMs: number, report: ReportLockEvent, kind = STORE_AWAY) {
@@ -68,18 +68,18 @@ export class Outage {
     const isKnown = this.#cause !== undefined;
     this.#cause = cause;
     if (isKnown) {
-      if (this.isTold) this.tell();
+      if (this.isReported) this.reportNow();
       return;
     }
     this.#since = this.#clock.now();
     if (this.#kind.reportsItself)
-      this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () => this.tell());
-    this.#isLong = this.#failFastAfterMs === 0;
-    if (this.#isLong) return;
-    this.#cancelLong = afterSilence(
+      this.#cancelReport = afterSilence(this.#clock, REPORT_AFTER_MS, () => this.reportNow());
+    this.#failsFast = this.#failFastAfterMs === 0;
+    if (this.#failsFast) return;
+    this.#cancelFailFast = afterSilence(
       this.#clock,
       this.#failFastAfterMs,
-      () => (this.#isLong = true),
+      () => (this.#failsFast = true),
     );
   }
 
@@ -88,17 +88,17 @@ export class Outage {
     return this.#cause as LockStoreError; // set when the outage begins
   }
 
-  get isTold(): boolean {
+  get isReported(): boolean {
     return this.#reported.size > 0;
   }
 
-  /** Whether it has lasted long enough for calls to be refused. */
-  get isLong(): boolean {
-    return this.#isLong;
+  /** Whether it has lasted for `failFastAfterMs`, so that calls that need the store fail at once. */
+  get failsFast(): boolean {
+    return this.#failsFast;
   }
 
   /** Reports the outage now, unless already done. */
-  tell(): void {
+  reportNow(): void {
     this.#cancelReport();
     const { cause } = this;
     const reason = cause.message.replace(/\d+/g, '');
@@ -109,28 +109,28 @@ export class Outage {
 
   ends(): void {
     this.close();
-    if (!this.isTold) return;
+    if (!this.isReported) return;
     this.#report(this.#kind.back(this.#clock.now() - this.#since));
   }
 
   /** Cancels a pending report. */
   close(): void {
     this.#cancelReport();
-    this.#cancelLong();
+    this.#cancelFailFast();
   }
 
   /**
    * The error for a call that would have to wait for the store; undefined if the outage is so short that it may end in
    * a moment.
    */
-  refusal(key: string): LockStoreError | undefined {
-    if (!this.isLong) return undefined;
+  failFastError(key: string): LockStoreError | undefined {
+    if (!this.failsFast) return undefined;
     const awayMs = this.#clock.now() - this.#since;
     return this.#error(`Cannot lock '${key}': the lock store has been away for`, awayMs, key);
   }
 
   /** @throws LockStoreError however short the outage is */
-  assertGone(): never {
+  throwError(): never {
     throw this.#error(`${this.#kind.statement} for`, this.#clock.now() - this.#since);
   }
 

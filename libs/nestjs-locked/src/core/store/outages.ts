@@ -34,23 +34,23 @@ export class Outages {
   }
 
   /** Reports the outage of this node now, unless already done. */
-  tell(node = ONLY_NODE): void {
-    this.#byNode.get(node)?.tell();
+  reportNow(node = ONLY_NODE): void {
+    this.#byNode.get(node)?.reportNow();
   }
 
   /**
    * Reports the outages that affect this key now, unless already done.
    * @returns whether there is one
    */
-  tellOf(key: string): boolean {
+  reportNowOf(key: string): boolean {
     const outages = this.#allOf(key);
-    for (const outage of outages) outage.tell();
+    for (const outage of outages) outage.reportNow();
     return outages.length > 0;
   }
 
   /** Whether an outage that affects this key was reported. */
-  isToldOf(key: string): boolean {
-    return this.#allOf(key).some(({ isTold }) => isTold);
+  isReportedOf(key: string): boolean {
+    return this.#allOf(key).some(({ isReported }) => isReported);
   }
 
   ends(node = ONLY_NODE): void {
@@ -59,8 +59,8 @@ export class Outages {
   }
 
   /** @throws LockStoreError if an outage was reported */
-  assertNoneTold(): void {
-    for (const outage of this.#byNode.values()) if (outage.isTold) outage.assertGone();
+  assertNoneReported(): void {
+    for (const outage of this.#byNode.values()) if (outage.isReported) outage.throwError();
   }
 
   /** Whether one of these keys cannot be reached. */
@@ -91,13 +91,13 @@ export class Outages {
    * The error for a call that would have to wait for the store; undefined if the store is there, or has been away so
    * briefly that it may be back in a moment.
    */
-  refusal(key: string): LockStoreError | undefined {
-    return this.#byNode.size === 0 ? undefined : this.#of(key)?.refusal(key);
+  failFastError(key: string): LockStoreError | undefined {
+    return this.#byNode.size === 0 ? undefined : this.#of(key)?.failFastError(key);
   }
 
   /** Why this key cannot be reached, if it has been away long enough for calls to be refused. */
-  causeOfLong(key: string): LockStoreError | undefined {
-    return this.#of(key)?.isLong === true ? this.causeOf(key) : undefined;
+  failFastCause(key: string): LockStoreError | undefined {
+    return this.#of(key)?.failsFast === true ? this.causeOf(key) : undefined;
   }
 
   /**
@@ -106,12 +106,12 @@ export class Outages {
    */
   assertMayAsk(key?: string): void {
     const concerned = key === undefined ? [...this.#byNode.values()] : [this.#of(key)];
-    for (const outage of concerned) if (outage?.isLong === true) outage.assertGone();
+    for (const outage of concerned) if (outage?.failsFast === true) outage.throwError();
   }
 
   /** @throws LockStoreError if a node of the store is away, however briefly */
   assertNone(): void {
-    for (const outage of this.#byNode.values()) outage.assertGone();
+    for (const outage of this.#byNode.values()) outage.throwError();
   }
 
   /** Cancels pending reports. */

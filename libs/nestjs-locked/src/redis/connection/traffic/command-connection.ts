@@ -601,9 +601,9 @@ export class CommandConnection {
    */
   #repeatForgotten(): void {
     if (this.#forgotten.size === 0 || this.#forgotten.size < this.#unanswered.size) return;
-    const inOrder = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
+    const bySending = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
     this.#forgotten.clear();
-    for (const [open, tell] of inOrder) {
+    for (const [open, tell] of bySending) {
       this.#repeating.add(open);
       tell(true);
     }
