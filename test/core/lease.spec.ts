@@ -663,4 +663,16 @@ describe('LockEngine, many callers', () => {
     await closed;
     expect(await store.unanswered()).toEqual([]);
   });
+
+  it('close() keeps no more than the last second from the work, however long it may take', async () => {
+    const { clock, engine, held } = await start({ leaseMs: 90_000 });
+    const { hold } = await held();
+    const closed = engine.close(20_000);
+    await clock.advance(18_999);
+    expect(hold.signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(hold.signal.reason).toMatchObject({ reason: 'shutdown' });
+    await clock.advance(1_000);
+    await closed;
+  });
 });

@@ -19,6 +19,7 @@ import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { openDataSource } from './data-source.js';
 import { isHeld, type StartedLocks, startLocks } from './locks.js';
+import { createSlowCommitTable, whenCommitting } from './slow-commit.js';
 import { type Runs, useStock } from './stock.js';
 
 const redis = useRedis();
@@ -175,6 +176,35 @@ describe('parallel transactions under one lock, with the fence on', () => {
       await second.commitTransaction();
     });
     await Promise.all([first.release(), second.release()]);
+  });
+});
+
+describe('a holder whose lock was revoked during its COMMIT', () => {
+  it('keeps the next holder waiting, which then reads what it has written [D83]', async () => {
+    await createSlowCommitTable(postgres);
+    const dataSource = await openAware();
+    const [{ locks }, { locks: next }] = await Promise.all([startFenced(), startFenced()]);
+    let hasCommitted = false;
+    const first = locks.withLock(stock.key, () =>
+      dataSource
+        .transaction(async (manager) => {
+          await stock.takeOne(manager);
+          await manager.query('INSERT INTO slow VALUES (1)');
+        })
+        .then(() => (hasCommitted = true)),
+    );
+    await whenCommitting(postgres);
+    await next.forceRelease(stock.key);
+    const seen: unknown[] = [];
+    await next.withLock(stock.key, async () => {
+      expect(hasCommitted).toBe(false);
+      await dataSource.transaction(async (manager) => {
+        const sql = 'SELECT quantity FROM stock WHERE id = $1';
+        seen.push(...(await manager.query<unknown[]>(sql, [stock.product])));
+      });
+    });
+    expect(seen).toEqual([{ quantity: 99 }]);
+    await first;
   });
 });
 

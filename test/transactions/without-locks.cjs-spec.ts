@@ -17,7 +17,6 @@ import { openDataSource } from './data-source.js';
 import { isHeld, startLocks } from './locks.js';
 import { type LockModuleOptions, RESTARTING_ORMS, type StartedOrm } from './restarting-orms.js';
 import { useSales } from './sales.js';
-import { createSlowCommitTable } from './slow-commit.js';
 import { type Runs, useStock } from './stock.js';
 
 describe('code without locks', () => {
@@ -347,8 +346,8 @@ describe('combinations', () => {
     },
   );
 
-  describe('what nobody has written down', () => {
-    it('the application closes while a restart waits [D83]', async () => {
+  describe('a restart that waits for its lock', () => {
+    it('is refused when the application closes [D83]', async () => {
       const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
       const { app, locks } = await startLocks(redis.url, { insideTransaction: 'restart' });
       const busy = await (await startLocks(redis.url)).locks.acquire(stock.key);
@@ -365,34 +364,6 @@ describe('combinations', () => {
       await refused;
       expect(await sales()).toBe(0);
       await busy.release();
-    });
-
-    it('forceRelease during the COMMIT: with the fence the next holder waits for it [D83]', async () => {
-      const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings));
-      const { locks } = await startLocks(redis.url, { insideTransaction: 'restart', fence: {} });
-      const next = (await startLocks(redis.url, { fence: {} })).locks;
-      await createSlowCommitTable(postgres);
-      const events: string[] = [];
-      const committing = makeGate();
-      const first = locks.withLock(stock.key, () =>
-        dataSource
-          .transaction(async (manager) => {
-            await stock.takeOne(manager);
-            await manager.query('INSERT INTO slow VALUES (1)');
-            committing.open();
-          })
-          .then(() => events.push('first committed')),
-      );
-      await committing.opened;
-      await sleep(300);
-      await next.forceRelease(stock.key);
-      const second = next.withLock(stock.key, () => {
-        events.push('second has the lock');
-        return dataSource.transaction((manager) => stock.takeOne(manager));
-      });
-      await Promise.all([first, second]);
-      expect(events).toEqual(['second has the lock', 'first committed']);
-      expect(await stock.quantity()).toBe(98);
     });
   });
 });
