@@ -48,7 +48,8 @@ export abstract class LockError extends Error {
 }
 
 /**
- * Somebody else held the lock for the whole wait. Nothing is broken: retry later, or skip.
+ * Somebody else held the lock for the whole wait or, with the fence, the transaction of an earlier holder was still
+ * open when it ended. Nothing is broken: retry later, or skip.
  */
 export class LockNotAcquiredError extends LockError {
   override name = 'LockNotAcquiredError';

@@ -23,7 +23,7 @@ export interface LockOptions {
   readonly maxHoldMs?: number;
   /**
    * false: a fixed lease. It ends `leaseMs` after it was requested, however long the work takes, unless
-   * `ensureRemaining` prolongs it; no other call shares it. @default true
+   * `ensureRemaining` prolongs it; only nested calls share it. @default true
    */
   readonly renew?: boolean;
   /**

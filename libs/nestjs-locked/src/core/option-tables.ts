@@ -54,7 +54,7 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   failFastAfterMs: {
     default: 2_000,
     check: wholeNumber(0, 'milliseconds', 'never'),
-    text: 'How long Redis may be away before new calls fail at once ([outages](docs/outages.md)); `Infinity`: never',
+    text: 'How long Redis may be away before new calls that need it fail at once ([outages](docs/outages.md)); `Infinity`: never',
   },
 };
 
@@ -87,7 +87,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     default: true,
     check: flag,
     otherNames: ['autoextend', 'autorenew'],
-    text: '`false`: a fixed lease that ends after `leaseMs` and that no other call shares',
+    text: '`false`: a fixed lease that ends after `leaseMs`, unless `ensureRemaining` prolongs it; only nested calls share it',
   },
   reentrant: {
     default: true,

@@ -26,7 +26,7 @@ type Work<T> = (lock: Lock) => T | Promise<T>;
  *
  * All methods check keys and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
  * `LockStoreError` when Redis does not answer: whether the lock is held is then unknown, and the work was not run.
- * Several keys are taken all or none, in an order independent of the one given.
+ * Several keys are taken in an order independent of the one given, and a call has all of them or fails.
  */
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;

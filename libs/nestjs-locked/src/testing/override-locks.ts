@@ -40,7 +40,7 @@ const OPTIONS: OptionTable<OverrideLocksOptions> = {
 
 /**
  * Runs a real application without Redis: all its lock modules keep their locks in memory, however they are imported and
- * named. Call it before `compile()`.
+ * named. Call it before `compile()`: a later call has no effect, and Nest gives no error.
  *
  * Nothing connects to Redis, and `connection` is only compared. All other options stay in force, with the checks made
  * at start.

@@ -42,7 +42,8 @@ export class HandedOutLocks {
   /** Runs the work with these locks as the current ones, then releases them. */
   async run<T>(levels: readonly ReentryLevel[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
     const lock = this.handOut(levels);
-    // The result or error of the work takes precedence over the release: `settle` never throws.
+    // The result or error of the work takes precedence over the release: `HeldLock.settle`, unlike `release`, never
+    // throws.
     const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     try {
       const result = await this.#runWork(lock, own, work);

@@ -1,14 +1,14 @@
 import type { Clock } from '../time/clock.js';
 
 /**
- * A process may always keep a key this long: many times the duration of a hand-over between processes, but not
- * noticeable.
+ * How long a wanted key may go to calls that came after it was wanted: many times the duration of a hand-over between
+ * processes, but not noticeable.
  */
 const SHORT_BUDGET_MS = 20;
 
 /**
- * The longest time that a process keeps a wanted key, plus the hold in progress. A call for several keys waits this
- * long for each of them.
+ * How long it may go to calls that were waiting then: the longest time that a process keeps a wanted key, plus the hold
+ * in progress. A call for several keys waits this long for each of them.
  */
 const WHOLE_BUDGET_MS = 100;
 

@@ -70,8 +70,9 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   // ---- letting a call in ------------------------------------------------------------------------------------
 
   /**
-   * Whether a call may have this lease, possibly after a renewal. If not, the lease is handed over and requested again,
-   * either because other processes have waited long enough, or because one of the calls has a fixed lease.
+   * Whether a call may have this lease, possibly after a renewal. If not, the lease is handed over and requested again:
+   * because other processes have waited long enough, or because of `renew: false`. The lease of such a call goes to no
+   * later one, and such a call takes only an unused lease of its own length.
    * @param waitsSince when the call arrived
    */
   mayServe({ renew, leaseMs }: ResolvedLockOptions, waitsSince: number): boolean {

@@ -36,8 +36,8 @@ export class QueuesByKey {
   }
 
   /**
-   * Takes several keys with one command, all or none. If one of them is taken, the others are not touched, not even
-   * briefly. The holds do not begin before `Hold.begin`.
+   * Takes several keys, all or none, with one `acquireTogether` of the store. The holds do not begin before
+   * `Hold.begin`.
    * @param areAnswered the result of `awaitAnswers`
    * @throws LockNotAcquiredError naming a key that somebody holds or waits for · LockStoreError · LockAbortedError
    */

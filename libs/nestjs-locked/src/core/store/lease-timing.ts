@@ -13,7 +13,7 @@ export function acceptanceLeaseMs(leaseMs: number): number {
   return Math.min(leaseMs, Math.max(1_000, Math.floor(leaseMs / 10)));
 }
 
-/** How long a waiter relies on messages before it re-checks. */
+/** How long a waiter relies on messages before it re-checks, and how often an idle connection is checked. */
 export function safetyIntervalMs(leaseMs: number): number {
   return Math.min(Math.ceil(leaseMs / 3), 5_000);
 }

@@ -257,8 +257,8 @@ export interface LockStore {
   acquire(command: AcquireCommand): Promise<AcquireReply>;
   /**
    * Single tries that succeed together or not at all: `granted` for every command, or for none. On `busy`, the holders
-   * were asked for the keys, as by a single try, and nothing else has changed. A store with several nodes may answer
-   * `busy` for some keys and `unknown` for others.
+   * were asked for the keys, as by a single try, and nothing else has changed. A store with several nodes may hold some
+   * of the keys until it finds one taken, and may answer `busy` for some keys and `unknown` for others.
    */
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]>;
   /** Checks whether it is a waiter's turn. */

@@ -20,10 +20,10 @@ import { methodKind } from './method-kind.js';
  *
  * The key is built from the arguments when the call is made: `<id>` is the parameter of that name, `<order.sku>` a
  * property of it, `<order.items[].sku>` stands for every element of a list, and `<0.sku>` names a parameter by
- * position. Default values of parameters are not seen. Values are escaped like those of `lockKey`. Several keys, from
- * one template or a list of templates, are taken all or none. Instead of a template, a function of the method's
- * arguments may return the key, preferably built with `lockKey`; its parameters are checked against those of the
- * method.
+ * position. Default values of parameters are not seen. Values are escaped like those of `lockKey`. If there are several
+ * keys, from one template or a list of templates, the method runs when all of them are held. Instead of a template, a
+ * function of the method's arguments may return the key, preferably built with `lockKey`; its parameters are checked
+ * against those of the method.
  *
  * The lock lasts until the method's Promise has settled, or its Observable or async iterable has ended. `@Locked` works
  * above and below other decorators. The result of `onBusy` must fit the method's type.

@@ -3,7 +3,8 @@ import { fenceLua } from './fence.lua.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter.
+ * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter. What a
+ * script uses but does not define, such as `lock`, `heirs` and `tell`, is defined here.
  *
  * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time

@@ -2,7 +2,10 @@ import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
-/** Takes the key from its holder, who is notified at once; the next waiter gets the key a second later. */
+/**
+ * Takes the key from its holder, who is notified at once; the next waiter gets the key a second later. The variable
+ * `lock` and all functions except those of Redis and Lua are in `protocolLua`.
+ */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'revoke',
