@@ -27,12 +27,12 @@ const swc = (moduleType) => [
 ];
 
 /**
- * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So four of
+ * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So six of
  * them share a core, as far as the memory goes. More than these would take more connections than one PostgreSQL has.
  */
 const maxWorkers = Math.max(
   1,
-  Math.min(4 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
+  Math.min(6 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
 );
 
 export default {
@@ -53,7 +53,7 @@ export default {
     {
       displayName: 'esm',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/!(api|projects|soak|support)/**/*.spec.ts'],
+      testMatch: ['<rootDir>/test/!(api|orms|projects|soak|support)/**/*.spec.ts'],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.ts$': swc('es6') },
@@ -61,7 +61,7 @@ export default {
     {
       displayName: 'cjs',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/*/**/*.cjs-spec.ts'],
+      testMatch: ['<rootDir>/test/!(orms)/**/*.cjs-spec.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.[cm]?[tj]s$': swc('commonjs') },
       transformIgnorePatterns: [

@@ -1,12 +1,13 @@
 /**
- * Everything but the behaviour of the library: the tests of the tools and of the sample applications, which are beside
- * them; of the tests' own support; of what is published, that is the public names (`api`), the package and the
- * documents, in projects as users have them (`projects`); and the runs that take minutes, such as that of the heap over
- * hundreds of thousands of calls (`soak`).
+ * Everything that `jest.library.config.mjs` leaves out: the tests of the tools and of the sample applications, which
+ * are beside them; of the tests' own support; of what is published, that is the public names (`api`), the package and
+ * the documents, in projects as users have them (`projects`); the same contract once more for each further library
+ * that opens transactions (`orms`); and the runs that take minutes, such as that of the heap over hundreds of
+ * thousands of calls (`soak`).
  */
 import library from './jest.library.config.mjs';
 
-const esm = library.projects.find(({ displayName }) => displayName === 'esm');
+const [esm, cjs] = library.projects;
 
 export default {
   ...library,
@@ -17,8 +18,9 @@ export default {
       displayName: 'tools',
       testMatch: [
         '<rootDir>/{apps,tools}/*/test/*.spec.ts',
-        '<rootDir>/test/{api,projects,soak,support}/*.spec.ts',
+        '<rootDir>/test/{api,orms,projects,soak,support}/*.spec.ts',
       ],
     },
+    { ...cjs, displayName: 'tools-cjs', testMatch: ['<rootDir>/test/orms/*.cjs-spec.ts'] },
   ],
 };

@@ -127,7 +127,7 @@ describe('the table', () => {
   it('is read by source, rule, specs and change', () => {
     const text = `core/lock.ts
   # Comments and empty lines do not count.
-  a lease ends [core/lease, redis/scripts/, transactions/knex.cjs-spec.ts]
+  a lease ends [core/lease, redis/scripts/, orms/knex.cjs-spec.ts]
 
     Lease.leftMs: - now() ==>
     torture: --seconds 2
@@ -140,11 +140,7 @@ describe('the table', () => {
     const above = {
       file,
       rule: 'a lease ends',
-      specs: [
-        'test/core/lease.spec.ts',
-        'test/redis/scripts/',
-        'test/transactions/knex.cjs-spec.ts',
-      ],
+      specs: ['test/core/lease.spec.ts', 'test/redis/scripts/', 'test/orms/knex.cjs-spec.ts'],
     };
     expect(parseTable(text, 'lock.txt')).toEqual([
       {

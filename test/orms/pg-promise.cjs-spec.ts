@@ -1,8 +1,8 @@
 import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import pgPromise from 'pg-promise';
-import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
-import { describeLockContract } from './lock-contract.js';
-import { describePropagation } from './propagation-suite.js';
+import { type Body, clsOrm, POOL_SIZE } from '../transactions/cls-orm.js';
+import { describeLockContract } from '../transactions/lock-contract.js';
+import { describePropagation } from '../transactions/propagation-suite.js';
 
 // Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
 const pgp = pgPromise({ noWarnings: true });

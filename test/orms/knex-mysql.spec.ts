@@ -7,8 +7,8 @@ import { useMariaDb } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
-import { startLocks } from './locks.js';
-import { useStock } from './stock.js';
+import { startLocks } from '../transactions/locks.js';
+import { useStock } from '../transactions/stock.js';
 
 const redis = useRedis();
 

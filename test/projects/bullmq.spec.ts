@@ -42,7 +42,7 @@ beforeAll(async () => {
       void [Injectable, lockKey, Locked, LockService];`;
     project.write(file, `${imports} ${code}`);
   }
-  project.write('worker.ts', readFileSync(join(ROOT, 'test/nest/bullmq/worker.ts'), 'utf8'));
+  project.write('worker.ts', readFileSync(join(ROOT, 'test/projects/bullmq/worker.ts'), 'utf8'));
   expect(await project.tsc('-p', '.')).toMatchObject({ code: 0, stdout: '' });
 });
 

@@ -28,9 +28,9 @@ import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
-import { openDataSource } from './data-source.js';
-import { giveAway, isHeld, startLocks } from './locks.js';
-import { useStock } from './stock.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { giveAway, isHeld, startLocks } from '../transactions/locks.js';
+import { useStock } from '../transactions/stock.js';
 
 const redis = useRedis();
 const postgres = usePostgres();
