@@ -570,6 +570,22 @@ describe('Lease, held', () => {
     }
   });
 
+  it.each([true, false])(
+    'withLock() waits for the release if awaitRelease is %s',
+    async (waits) => {
+      const { store, engine } = await start({ awaitRelease: waits });
+      let result: unknown;
+      const call = engine.withLock(KEY, {}, () => 'sold').then((given) => (result = given));
+      const ask = await store.next('acquire');
+      ask.reply(granted(ask.command.token));
+      const release = await store.next('release');
+      await settled();
+      expect(result).toBe(waits ? undefined : 'sold');
+      release.reply({ kind: 'released' });
+      expect(await call).toBe('sold');
+    },
+  );
+
   it('answers a grant or a `wanted` for an unknown token with a release [R25]', async () => {
     const { store, grant, wanted } = await start();
     const stranger = `${store.processId}:99`;

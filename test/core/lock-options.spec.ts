@@ -207,6 +207,13 @@ describe('onBusy', () => {
     expect(result).toBe('k is busy');
   });
 
+  it('is not needed by tryAcquire, which gives null', async () => {
+    const { a, b } = two();
+    const lock = await a.tryAcquire('k');
+    expect(lock?.isHeld).toBe(true);
+    expect(await b.tryAcquire('k')).toBeNull();
+  });
+
   it('does not mistake the failure of a lock inside the work for its own [D151]', async () => {
     const { a, b } = two();
     await a.acquire('inner');
