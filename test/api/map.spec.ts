@@ -26,7 +26,7 @@ it('CONTRIBUTING.md names the code and the spec of each promise as they are call
     .map((file) => readFileSync(join(src, file), 'utf8'));
   const isDefined = (name: string): boolean => {
     const definition = new RegExp(
-      `^(?:export )?(?:async )?(?:class|const|function) ${name}\\b`,
+      `^(?:export )?(?:async )?(?:class|const|function) ${name}\\b|^  (?:async )?${name}\\(`,
       'm',
     );
     return sources.some((source) => definition.test(source));
