@@ -260,7 +260,7 @@ function promised(args: unknown[], send: (args: unknown[]) => unknown): Promise<
   });
 }
 
-/** Does not notify the query itself, which is left to the consumer of the promise. */
+/** Does not notify the query itself, which is left to whoever awaits the promise. */
 function promisedOwn(query: OwnQuery, send: () => unknown): Promise<unknown> {
   return new Promise((resolve, reject) => {
     const { handleReadyForQuery, handleError } = query;

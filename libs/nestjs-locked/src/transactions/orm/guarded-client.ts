@@ -150,7 +150,7 @@ function sendOrRefuse(query: LazyQuery, send: LazyQuery['handler'], ask: Ask): v
     send(query);
     return;
   }
-  query.catch(() => {}); // its consumer gets the error; the driver does the same
+  query.catch(() => {}); // whoever awaits it gets the error; the driver does the same
   query.reject(refused);
 }
 
