@@ -1,10 +1,10 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 import type { TransactionScope } from '../../transactions/scope/transaction-scope.js';
 
 /** Opens a nested transaction with a callback inside a manually driven one. */
 export type OpenNested = <T>(open: () => Promise<T>) => Promise<T>;
 
-const NESTED_IN = new AsyncLocalStorage<{ scope: TransactionScope | undefined }>();
+const NESTED_IN = new ContextVariable<{ scope: TransactionScope | undefined }>();
 
 /** The nested transactions with a callback inside those of one manually driven query runner. */
 export class NestedCallbacks {
@@ -12,7 +12,7 @@ export class NestedCallbacks {
 
   /** The manually driven transaction around the running code, until its nested one has ended. */
   static get around(): TransactionScope | undefined {
-    return NESTED_IN.getStore()?.scope;
+    return NESTED_IN.get()?.scope;
   }
 
   get open(): number {

@@ -2,10 +2,18 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Hold } from '../queue/hold.js';
 import type { HeldLock } from './held-lock.js';
 
+/**
+ * The entries of the current async context, for all lock services, because every storage in use makes every promise
+ * slower. This is no `ContextVariable`: `enterWith` in the work of a call would end with that work.
+ */
+const ENTRIES = new AsyncLocalStorage<readonly AcquiredEntry[]>();
+
 /** The entry of one `acquire()` call, which gets its lock later. */
 export class AcquiredEntry {
   #lock: HeldLock | undefined;
   #isLeft = false;
+
+  constructor(readonly owner: AcquiredLocks) {}
 
   take(lock: HeldLock): void {
     this.#lock = lock;
@@ -31,23 +39,21 @@ export class AcquiredEntry {
  * the record only shows that they were acquired before what comes later in the same context.
  */
 export class AcquiredLocks {
-  readonly #storage = new AsyncLocalStorage<readonly AcquiredEntry[]>();
-
   /**
    * Adds an entry to the context of the caller. Must be called before the first `await`, after which code runs in a
    * separate context.
    */
   newEntry(): AcquiredEntry {
-    const entry = new AcquiredEntry();
-    this.#storage.enterWith([...this.#present(), entry]);
+    const entry = new AcquiredEntry(this);
+    ENTRIES.enterWith([...entriesInUse(), entry]);
     return entry;
   }
 
   here(): readonly Hold[] {
-    return this.#present().flatMap(({ holds }) => holds);
+    return entriesInUse().flatMap(({ owner, holds }) => (owner === this ? holds : []));
   }
+}
 
-  #present(): readonly AcquiredEntry[] {
-    return (this.#storage.getStore() ?? []).filter(({ isInUse }) => isInUse);
-  }
+function entriesInUse(): readonly AcquiredEntry[] {
+  return (ENTRIES.getStore() ?? []).filter(({ isInUse }) => isInUse);
 }

@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../context-variable.js';
 import type { Lock } from '../lock.js';
 import type { Hold } from '../queue/hold.js';
 import type { HeldHere } from './held-here.js';
@@ -24,7 +24,7 @@ function isNotReleased({ lock }: HeldHere): boolean {
 
 /** The holds of the current async context, inherited along the await chain; `acquire()` adds none. */
 export class AmbientHolds {
-  readonly #storage = new AsyncLocalStorage<Scope>();
+  readonly #scope = new ContextVariable<Scope>();
   /** The holds that the open transaction of this context keeps. */
   readonly #kept: () => readonly ReentryLevel[];
 
@@ -46,7 +46,7 @@ export class AmbientHolds {
   /** The keys that this context holds, or that its transaction keeps. */
   heldKeys(): readonly string[] {
     const kept = this.#kept();
-    if (this.#storage.getStore() === undefined && kept.length === 0) return NONE;
+    if (this.#scope.get() === undefined && kept.length === 0) return NONE;
     return [...this.#ownLevels(), ...kept.filter(isUsable)].map(({ hold }) => hold.key);
   }
 
@@ -71,7 +71,7 @@ export class AmbientHolds {
   }
 
   get #call(): NestedCall | undefined {
-    return this.#storage.getStore()?.innermost;
+    return this.#scope.get()?.innermost;
   }
 
   #ownLevels(): ReentryLevel[] {
@@ -104,7 +104,7 @@ export class AmbientHolds {
    * Code left behind by a nested call gets the lock of the outer call.
    */
   current(key?: string): Lock | undefined {
-    const scope = this.#storage.getStore();
+    const scope = this.#scope.get();
     if (scope === undefined) return undefined;
     if (key !== undefined) {
       return innermostCall(
@@ -122,7 +122,7 @@ export class AmbientHolds {
     const around = withoutReleased(this.#call);
     const isAround = innermostCall(around, (it) => it === here) !== undefined;
     const call = around !== undefined && isAround ? around : { here, around };
-    return this.#storage.run({ innermost: call, current: here }, work);
+    return this.#scope.run({ innermost: call, current: here }, work);
   }
 }
 

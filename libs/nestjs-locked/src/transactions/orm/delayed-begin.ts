@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 import {
   answer,
   callbackIn,
@@ -36,8 +36,7 @@ interface Doing {
   readonly isBodyOf?: WeakRef<OpeningTransaction>;
 }
 
-/** One storage for all three, because every storage in use makes every promise slower. */
-const DOING = new AsyncLocalStorage<Doing>();
+const DOING = new ContextVariable<Doing>();
 
 /**
  * Delays the BEGIN of a node-postgres transaction until the first statement, the claim, and sends both in one message,
@@ -135,7 +134,7 @@ export class DelayedBegin {
   #mustBeginFirst(args: readonly unknown[]): boolean {
     if (this.#held.length === 0 || this.#isOver) return false;
     if (isRollback(args)) return false;
-    return DOING.getStore()?.speaksFor !== this || isOwnQuery(args[0]);
+    return DOING.get()?.speaksFor !== this || isOwnQuery(args[0]);
   }
 
   #holds(args: readonly unknown[]): boolean {
@@ -191,7 +190,7 @@ export async function opening<R>(
 
 /** The transaction being opened in this async context. */
 export function openedHere(): OpeningTransaction | undefined {
-  return DOING.getStore()?.opens;
+  return DOING.get()?.opens;
 }
 
 /** Runs the body of a transaction: transactions that begin inside are separate ones. */
@@ -200,7 +199,7 @@ export function inBodyOf<R>(transaction: OpeningTransaction, body: () => Promise
 }
 
 export function isInBodyOf(transaction: OpeningTransaction): boolean {
-  return DOING.getStore()?.isBodyOf?.deref() === transaction;
+  return DOING.get()?.isBodyOf?.deref() === transaction;
 }
 
 function isRollback(args: readonly unknown[]): boolean {

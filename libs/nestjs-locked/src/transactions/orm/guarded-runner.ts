@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
 import type { TransactionScope } from '../scope/transaction-scope.js';
 import { knownDepth, noteOpening } from './known-depth.js';
@@ -31,7 +31,7 @@ interface Ending {
 }
 
 /** The transaction being ended here, whose statements and those of its subscribers must pass. */
-const ENDING = new AsyncLocalStorage<Ending>();
+const ENDING = new ContextVariable<Ending>();
 
 /** Runs the ending of a query runner's transaction. */
 export async function endingOn<R>(runner: object, end: () => Promise<R>): Promise<R> {
@@ -45,7 +45,7 @@ export async function endingOn<R>(runner: object, end: () => Promise<R>): Promis
 
 /** Whether the running code is ending the transaction of the query runner. */
 export function isEndingHere(runner: object): boolean {
-  return ENDING.getStore()?.runner === runner;
+  return ENDING.get()?.runner === runner;
 }
 
 export function isGuardableRunner(value: unknown): value is GuardableRunner {

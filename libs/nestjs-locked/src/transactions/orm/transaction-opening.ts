@@ -1,18 +1,18 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 
 interface Opening {
   /** The object on which the transaction is opened; undefined once opened. */
   connection: object | undefined;
 }
 
-const openings = new AsyncLocalStorage<Opening>();
+const OPENING = new ContextVariable<Opening>();
 
 /**
  * Opens one transaction already known to the coordinator, on a connection that may be lock-aware itself. If it fails,
  * the next transaction opened is known as well, because a driver may repeat it.
  */
 export function openingOn<T>(connection: object, open: () => T): T {
-  return openings.run({ connection }, open);
+  return OPENING.run({ connection }, open);
 }
 
 /**
@@ -22,7 +22,7 @@ export function openingOn<T>(connection: object, open: () => T): T {
  * @returns undefined if unknown; otherwise a function to call when it has failed
  */
 export function takeOpening(connection: object): (() => void) | undefined {
-  const opening = openings.getStore();
+  const opening = OPENING.get();
   if (opening?.connection !== connection) return undefined;
   opening.connection = undefined;
   return () => void (opening.connection = connection);

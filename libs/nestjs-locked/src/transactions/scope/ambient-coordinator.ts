@@ -1,10 +1,10 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
 import type {
   TransactionalLocks,
   TransactionCoordinator,
 } from '../../core/calls/open-transaction.js';
 import type { ReentryLevel } from '../../core/calls/reentry-level.js';
 import { sharedCoordinator } from '../../core/calls/transaction-registry.js';
+import { ContextVariable } from '../../core/context-variable.js';
 import { LockError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
 import { retryingConflicts } from '../fence/fence.js';
@@ -44,7 +44,7 @@ export type EnterTransaction<R> = (tx: object, body: () => Promise<R>) => Promis
 
 /** The open transactions of this process, by async context. Adapters register every transaction that they open. */
 export class AmbientCoordinator implements TransactionCoordinator {
-  readonly #storage = new AsyncLocalStorage<ScopeHere>();
+  readonly #scopeHere = new ContextVariable<ScopeHere>();
   readonly guardsAnywhere = (hold: Hold): boolean => TransactionGuard.isGuarded(hold);
   /** The latest scope of each transaction object. */
   readonly #scopes = new WeakMap<object, TransactionScope>();
@@ -214,7 +214,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
   }
 
   #here(): TransactionScope | undefined {
-    return this.#storage.getStore()?.innermost?.scope;
+    return this.#scopeHere.get()?.innermost?.scope;
   }
 
   #openAround(): TransactionScope | undefined {
@@ -228,7 +228,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     outer: TransactionScope | undefined,
     tickets: readonly Ticket[],
   ): Promise<R> {
-    const around = this.#storage.getStore()?.innermost;
+    const around = this.#scopeHere.get()?.innermost;
     const hooks = new HookContext();
     let scope: TransactionScope | undefined;
     let isDone = false;
@@ -246,7 +246,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
         try {
           if (!areFirst(tickets)) await drawAgain(tickets);
           const value = await current.enter(() =>
-            this.#storage.run(new ScopeHere(current, around), async () => body()),
+            this.#scopeHere.run(new ScopeHere(current, around), async () => body()),
           );
           isDone = true;
           return value;

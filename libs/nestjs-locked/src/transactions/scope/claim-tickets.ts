@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 import { byBytes } from '../../core/keys/key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { Hold } from '../../core/queue/hold.js';
@@ -9,7 +9,7 @@ import type { TransactionDescription } from './transaction-description.js';
 
 const QUEUES = new WeakMap<Hold, Map<string, ClaimQueue>>();
 /** The tickets of the current async context, because two adapters may see the same transaction being opened. */
-const OWN = new AsyncLocalStorage<readonly Ticket[]>();
+const OWN = new ContextVariable<readonly Ticket[]>();
 /** The transactions whose ticket is not yet first in its queue. */
 const WAITING = new Set<Waiting>();
 
@@ -61,7 +61,7 @@ export function inContextOf<R>(taken: readonly Ticket[], work: () => R): R {
 
 /** Omits tickets that are over, because transactions may start one another endlessly. */
 function ticketsHere(): readonly Ticket[] {
-  return (OWN.getStore() ?? []).filter(({ isOver }) => !isOver);
+  return (OWN.get() ?? []).filter(({ isOver }) => !isOver);
 }
 
 export function returnTickets(taken: readonly Ticket[]): void {

@@ -1,8 +1,8 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { ContextVariable } from '../../core/context-variable.js';
 import { inContextOf, type Ticket } from './claim-tickets.js';
 import type { TransactionScope } from './transaction-scope.js';
 
-const HOOKS = new AsyncLocalStorage<HookContext>();
+const HOOKS = new ContextVariable<HookContext>();
 const CONTEXTS = new WeakMap<TransactionScope, HookContext>();
 
 /**
@@ -31,7 +31,7 @@ export class HookContext {
   }
 
   static #openHere(): HookContext | undefined {
-    let context = HOOKS.getStore();
+    let context = HOOKS.get();
     while (context !== undefined && context.#isOver) context = context.#outer;
     return context;
   }
