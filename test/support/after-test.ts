@@ -8,12 +8,12 @@ const ofConcurrentTest = new AsyncLocalStorage<CleanUps>();
 
 afterEach(() => cleanUp(ofPresentTest));
 
-/** Runs `cleanUp` when the current test has ended, also if it failed; what was added last runs first. */
+/** Runs `cleanUp` after the current test, whether it passes or fails. Clean-ups run in reverse order. */
 export function afterTest(cleanUp: () => unknown): void {
   (ofConcurrentTest.getStore() ?? ofPresentTest).push(cleanUp);
 }
 
-/** The body of a test that runs beside others: what it has given to `afterTest` runs at its own end. */
+/** Wraps the body of a concurrent test: the clean-ups that it passes to `afterTest` run when the body ends. */
 export function beside<Args extends unknown[]>(
   body: (...args: Args) => Promise<void>,
 ): (...args: Args) => Promise<void> {

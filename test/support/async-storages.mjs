@@ -1,7 +1,8 @@
 /**
- * Every `AsyncLocalStorage` that was ever used costs something for every promise of the process: with a hundred of
- * them, Node 20 is two hundred times slower. Each spec file loads Nest and the library anew, with storages of their
- * own, and jest runs many files in one process. So those that a file has used are switched off when it ends.
+ * Each `AsyncLocalStorage` that has been used makes every promise of the process slower: with a hundred of them, Node
+ * 20 is two hundred times slower. Every spec file loads its own copies of Nest and the library, with their own
+ * storages, and jest runs many files in one process. The storages that a file has used are therefore disabled when it
+ * ends.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 
@@ -18,7 +19,7 @@ for (const method of /** @type {const} */ (['run', 'enterWith'])) {
   };
 }
 
-/** A storage that is used again afterwards is switched on by that. */
+/** Disables the storages used so far. A storage that is used again is enabled again. */
 export function switchOffAsyncStorages() {
   for (const storage of used) storage.disable();
   used.clear();

@@ -1,6 +1,9 @@
 import type { LockService } from 'nestjs-locked';
 
-/** Somebody else has the key meanwhile. Not with `withLock`: a call from inside the work would join its hold. */
+/**
+ * Holds the key on behalf of another caller while `work` runs. It does not use `withLock`, because a call inside `work`
+ * would join that hold.
+ */
 export async function whileBusy<T>(
   locks: Pick<LockService, 'acquire'>,
   key: string,

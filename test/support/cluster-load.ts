@@ -8,22 +8,22 @@ import { eventually } from './eventually.js';
 const CALLERS = 4;
 const LONGEST_WORK_MS = 20;
 
-/** What may become of a call while servers fail: it did not get the lock, or nobody knows. */
+/** The errors with which a call may end while servers fail. */
 const EXPECTED: readonly LockErrorCode[] = ['LOCK_NOT_ACQUIRED', 'LOCK_STORE_FAILED', 'LOCK_LOST'];
 
-/** Two were inside at once. */
+/** Two callers that held a key at the same time. */
 export interface Overlap {
   readonly key: string;
   readonly at: number;
 }
 
 /**
- * A register at the door of each key, which knows nothing of locks: it tells who was inside at the same time, and
- * whether a later one had a lower number.
+ * Records who enters and leaves each key, independently of the locks. Detects two callers inside at the same time, and
+ * a caller with a lower fencing token than an earlier one.
  */
 export class Register {
   readonly overlaps: Overlap[] = [];
-  /** `key: 7 after 9` */
+  /** Fencing tokens that did not rise, for example `key: 7 after 9`. */
   readonly fallen: string[] = [];
   readonly entries = new Map<string, number>();
   readonly #inside = new Map<string, number>();
@@ -44,7 +44,7 @@ export class Register {
   }
 }
 
-/** Several lock services that want the same keys all the time. Ends with the test. */
+/** Several lock services that constantly compete for the same keys. Ends with the test. */
 export class ClusterLoad {
   readonly register = new Register();
   readonly #services: readonly LockEngine[];
@@ -68,7 +68,7 @@ export class ClusterLoad {
     return this.#holds.reduce((sum, count) => sum + count);
   }
 
-  /** Waits until every service has held locks again, and every key has been held again. */
+  /** Waits until every service and every key has had further holds. */
   async goesOn(limitMs = 30_000): Promise<void> {
     const holds = [...this.#holds];
     const entries = this.#keys.map((key) => this.register.entries.get(key) ?? 0);

@@ -1,12 +1,11 @@
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
-/** The real clock; counts the timers that are armed, and can be impatient. */
+/** The real clock. It counts the armed timers, and can shorten them. */
 export class CountingClock implements Clock {
-  /** How many timers are armed. */
   timers = 0;
   readonly #longestMs: number;
 
-  /** @param longestMs no timer takes longer than this, whatever was asked for */
+  /** @param longestMs upper limit for the delay of each timer */
   constructor(longestMs = Infinity) {
     this.#longestMs = longestMs;
   }

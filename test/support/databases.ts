@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchAgain } from './fetch-again.js';
 
-/** What `pg` and `mysql2` take to connect, and what hands its settings to them. */
+/** The connection settings of `pg` and `mysql2`, and of libraries that pass their settings on to them. */
 export interface ConnectionSettings {
   readonly host: string;
   readonly port: number;
@@ -14,26 +14,26 @@ export interface ConnectionSettings {
   readonly database: string;
 }
 
-/** An empty database for one spec file or `describe`, there from its first `beforeAll` to its end. */
+/** An empty database for one spec file or `describe`. It exists from the first `beforeAll` to the end. */
 export interface TestDatabase {
   readonly settings: ConnectionSettings;
-  /** The same for what takes a URL: `postgres://…` or `mysql://…` */
+  /** The same settings as a URL: `postgres://…` or `mysql://…` */
   readonly url: string;
   /**
-   * Runs one statement beside every transaction of the test: on a connection that no other statement uses meanwhile,
-   * committed at once. Values are `$1` in PostgreSQL, `?` in MariaDB.
+   * Runs one statement outside all transactions of the test, on a connection of its own, and commits it at once.
+   * Placeholders are `$1` in PostgreSQL and `?` in MariaDB.
    *
-   * @throws Error of the server, also when a lock is not free within `QUERY_LIMIT_MS`.
+   * @throws Error of the server, also if a lock is not free within `QUERY_LIMIT_MS`.
    */
   query<Row = Record<string, unknown>>(sql: string, values?: readonly unknown[]): Promise<Row[]>;
 }
 
 export const QUERY_LIMIT_MS = 10_000;
 
-/** Long enough for a server that starts while everything else runs. */
+/** Enough for a server that starts on a busy machine. */
 const START_LIMIT_MS = 90_000;
 
-/** How long clients that were ended may take to leave. */
+/** How long closed clients may take to disconnect. */
 const LEAVE_LIMIT_MS = 5_000;
 
 interface Runner {
@@ -47,17 +47,17 @@ interface Connection {
 
 type Connect = (url: string) => Promise<Connection>;
 
-/** A database on the PostgreSQL of this test run. Call it where `beforeAll` may be called. */
+/** A database on the PostgreSQL server of this test run. Call it where `beforeAll` may be called. */
 export function usePostgres(): TestDatabase {
   return useDatabase('postgres', connectPostgres, async (name, server) => {
     await withoutClients(name, server);
-    await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // cuts what a failed test left open
+    await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // terminates connections that a failed test left open
   });
 }
 
 /**
- * Waits until clients that the tests have ended are gone. One that is cut before tells its process, which has no
- * listener for it any more.
+ * Waits until the clients that the tests have closed are disconnected. If the server terminated one earlier, the client
+ * would emit an error for which no listener is left.
  */
 async function withoutClients(name: string, server: Runner): Promise<void> {
   const sql = 'SELECT pid FROM pg_stat_activity WHERE datname = $1';
@@ -65,12 +65,12 @@ async function withoutClients(name: string, server: Runner): Promise<void> {
   while ((await server.run(sql, [name])).length > 0 && performance.now() < endsAt) await sleep(5);
 }
 
-/** A database on the MariaDB of this test run. Call it inside `describeWithMariaDb`. */
+/** A database on the MariaDB server of this test run. Call it inside `describeWithMariaDb`. */
 export function useMariaDb(): TestDatabase {
   return useDatabase('mariadb', connectMariaDb, dropDatabase);
 }
 
-/** A database on the MySQL of this test run. Call it inside `describeWithMySql`. */
+/** A database on the MySQL server of this test run. Call it inside `describeWithMySql`. */
 export function useMySql(): TestDatabase {
   return useDatabase('mysql', connectMariaDb, dropDatabase);
 }
@@ -101,7 +101,7 @@ function useDatabase(
   });
 
   const made = (): string => {
-    if (url === undefined) throw new Error('The database is there from beforeAll on, not before');
+    if (url === undefined) throw new Error('The database does not exist before beforeAll');
     return url;
   };
   return {
@@ -117,8 +117,8 @@ function useDatabase(
 }
 
 /**
- * As many connections as there are statements at a time. One is kept for the next statement, which takes less time than
- * a connection.
+ * Opens as many connections as statements run at the same time. Keeps one open for the next statement, because
+ * connecting takes longer than a statement.
  */
 class Connections implements Runner {
   #idle: Connection | undefined;
@@ -147,7 +147,7 @@ class Connections implements Runner {
   }
 }
 
-/** Where the server is that this test run shares; it is started when it does not run yet. */
+/** The URL of the server that this test run shares. The first request starts the server. */
 async function addressOf(server: 'postgres' | 'mariadb' | 'mysql'): Promise<string> {
   const response = await fetchAgain(`${process.env['TEST_SERVERS_URL']}/${server}`);
   const text = await response.text();

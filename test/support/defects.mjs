@@ -1,12 +1,15 @@
 /**
- * What must never happen in a process, whether or not a test looks for it. Used in jest's own processes by
- * `guarded-environment.mjs`, and in all that they start by `process-guard.mjs`.
+ * Defects that must not occur in any process, whether or not a test checks for them. `guarded-environment.mjs` watches
+ * jest's own processes, `process-guard.mjs` the processes that the tests start.
  */
 
-/** Said of other people's code, and of Node itself. Every other warning is a defect: leaked listeners, wrong timers. */
+/**
+ * Warnings about third-party code and about Node itself. Every other warning is a defect, such as a listener leak or a
+ * timer overflow.
+ */
 const HARMLESS = new Set(['DeprecationWarning', 'ExperimentalWarning']);
 
-/** @param {(text: string) => void} found @returns a function that stops watching */
+/** @param {(text: string) => void} found called for each defect @returns a function that stops watching */
 export function watchForDefects(found) {
   /** @param {Error} warning */
   const onWarning = (warning) => {

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Asks again and again until the assertion holds: for what a server tells nobody. The limit is for what never comes: a
- * busy machine does not reach it.
+ * Repeats the assertion until it holds, for state that no event reports. The limit only ends a wait for a state that
+ * never comes; a busy machine stays below it.
  */
 export async function eventually<T>(assert: () => T | Promise<T>, limitMs = 60_000): Promise<T> {
   const deadline = performance.now() + limitMs;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
-/** Time that passes only when the test says so. */
+/** A clock that advances only on request. */
 export class FakeClock implements Clock {
   #now = 1_000;
   #wall = 1_800_000_000_000;
@@ -21,7 +21,7 @@ export class FakeClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Lets time pass; timers fire in their order, each followed by what it set in motion. */
+  /** Advances the clock. Due timers fire in order; the work that one starts settles before the next one fires. */
   async advance(ms: number): Promise<void> {
     const end = this.#now + ms;
     await settled();
@@ -37,12 +37,12 @@ export class FakeClock implements Clock {
     await settled();
   }
 
-  /** Time passes, but no timer fires: a blocked event loop. */
+  /** Advances the clock without firing timers, as a blocked event loop does. */
   block(ms: number): void {
     this.#pass(ms);
   }
 
-  /** The wall clock is set to another time. */
+  /** Steps the wall clock; the monotonic clock is unaffected. */
   stepWall(ms: number): void {
     this.#wall += ms;
   }
@@ -57,7 +57,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Everything that is ready to run has run, in this turn of the event loop and in the next two. */
+/** Resolves when all pending microtasks have run, in this turn of the event loop and in the next two. */
 export async function settled(): Promise<void> {
   for (let i = 0; i < 20; i++) await Promise.resolve();
   for (let turn = 0; turn < 2; turn++) {

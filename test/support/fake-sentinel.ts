@@ -3,15 +3,15 @@ import { type AddressInfo, createServer, type Server, type Socket } from 'node:n
 import { afterTest } from './after-test.js';
 
 /**
- * A sentinel that names whatever it is told to, and never tells of a failover. It can change its mind when somebody
- * is about to listen to it, which with a real one takes luck.
+ * A sentinel that reports a given master, and never reports a failover. It can report another master at the moment of a
+ * subscription, which a real sentinel does only by chance.
  */
 export class FakeSentinel {
-  /** Answers to where the master is, and subscriptions, in order. */
+  /** The replies to queries for the master, and the subscriptions, in order. */
   readonly served: string[] = [];
-  /** Called before a subscription is answered. */
+  /** Called before the reply to a subscription. */
   onSubscribe: () => void = () => {};
-  /** What it does when it is asked for the master. */
+  /** What the sentinel does when it is queried for the master. */
   onQuestion: () => 'answer' | 'silence' | 'cut' = () => 'answer';
   readonly #sockets = new Set<Socket>();
   readonly #server: Server = createServer((client) => this.#accept(client));
@@ -19,7 +19,7 @@ export class FakeSentinel {
 
   private constructor(public master: number) {}
 
-  /** Stopped after the test. @param master the port of the server that it names */
+  /** Stopped after the test. @param master the port of the reported master */
   static async start(master: number): Promise<FakeSentinel> {
     const sentinel = new FakeSentinel(master);
     sentinel.#server.listen(0, '127.0.0.1');
@@ -32,22 +32,22 @@ export class FakeSentinel {
     return { host: '127.0.0.1', port: (this.#server.address() as AddressInfo).port };
   }
 
-  /** Connections that are open. */
+  /** The number of open connections. */
   get open(): number {
     return this.#sockets.size;
   }
 
-  /** Connections that listen. */
+  /** The number of subscribed connections. */
   get listeners(): number {
     return this.#listeners.size;
   }
 
-  /** How often it has named a master. */
+  /** How many queries for the master were answered. */
   get answers(): number {
     return this.served.filter((it) => it.startsWith('named')).length;
   }
 
-  /** Breaks the connections of those who listen. */
+  /** Closes the subscribed connections. */
   cutListeners(): void {
     for (const socket of this.#listeners) socket.destroy();
   }
@@ -102,7 +102,7 @@ export class FakeSentinel {
   }
 }
 
-/** The command with which the text begins; undefined if it is not complete. */
+/** The first command in `text`; undefined if it is incomplete. */
 function firstCommand(text: string): { command: string[]; length: number } | undefined {
   const count = /^\*(\d+)\r\n/.exec(text);
   if (count === null) return undefined;

@@ -1,11 +1,12 @@
 import { type ProxyLink, TcpProxy } from 'kit';
 import { afterTest } from './after-test.js';
 
-/** The kinds of messages in an inbox that can get lost: grant, wanted, head. */
+/** The inbox messages that can be lost: `g` for grant, `w` for wanted, `h` for head. */
 export type MessageKind = 'g' | 'w' | 'h';
 
 /**
- * A way to a Redis server that understands what passes: it loses single messages or answers, and can lead elsewhere.
+ * A proxy to a Redis server that parses the replies. It can lose single messages or replies, and can switch to another
+ * server.
  */
 export class FaultProxy extends TcpProxy {
   readonly #runScripts = new WeakSet<ProxyLink>();
@@ -19,19 +20,22 @@ export class FaultProxy extends TcpProxy {
     return proxy;
   }
 
-  /** Leads to another server from now on; present connections are cut. */
+  /** Connects to another server from now on, and cuts the open connections. */
   switchTo(port: number): void {
     this.leadTo(port);
     this.cut();
   }
 
-  /** Loses the next message of this kind, all others pass; resolves when it is lost. */
+  /** Loses the next message of this kind, and passes on all others. Resolves when the message is lost. */
   loseMessage(kind: MessageKind): Promise<void> {
     this.#lost = kind;
     return new Promise((resolve) => (this.#onLost = resolve));
   }
 
-  /** Cuts every connection on which scripts are run, as soon as there is an answer, which is lost. */
+  /**
+   * On each connection that runs scripts, cuts the connection at the next reply, which is lost. @returns how many there
+   * are
+   */
   loseAnswers(): number {
     const links = [...this.links].filter((link) => this.#runScripts.has(link));
     for (const link of links) link.fromServer = () => link.cut();
@@ -64,7 +68,7 @@ export class FaultProxy extends TcpProxy {
   }
 }
 
-/** Where the reply that begins at `start` ends; undefined if it is not complete. */
+/** The offset at which the reply that begins at `start` ends; undefined if the reply is incomplete. */
 function frameEnd(data: Buffer, start: number): number | undefined {
   const lineEnd = data.indexOf('\r\n', start);
   if (lineEnd === -1) return undefined;

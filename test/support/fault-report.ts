@@ -2,30 +2,29 @@ import { it } from '@jest/globals';
 import { appendFileSync } from 'node:fs';
 import { beside } from './after-test.js';
 
-/** One line of the file that the environment variable FAULTS_REPORT names. */
+/** One line of the file named by the environment variable FAULTS_REPORT. */
 export interface FaultRecord {
-  /** The title of the test, as jest reports it. */
   readonly test: string;
   readonly what: string;
   readonly must: string;
   readonly measured: string;
 }
 
-/** Notes a figure of the present test, for example `measure('entered after', 12, 'ms')`. */
+/** Records a measurement of the current test, for example `measure('entered after', 12, 'ms')`. */
 export type Measure = (what: string, figure: number | string, unit?: string) => void;
 
 type Fault = (measure: Measure) => Promise<void>;
 
 /**
- * A test of one row of the table of faults, which says what it measured.
+ * Declares the test of one fault, and reports its measurements.
  *
- * @param limitMs for what takes minutes; otherwise that of all tests
+ * @param limitMs the time limit of a test that takes minutes @default the limit of all tests
  */
 export function fault(what: string, must: string, run: Fault, limitMs?: number): void {
   it(titleOf(what, must), () => recorded(what, must, run), limitMs);
 }
 
-/** The same for one that waits more than it works: it runs beside the others of its `describe`. */
+/** Declares such a test to run concurrently with the others of its `describe`, because it waits more than it works. */
 export function concurrentFault(what: string, must: string, run: Fault): void {
   it.concurrent(
     titleOf(what, must),

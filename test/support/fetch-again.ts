@@ -1,6 +1,6 @@
 /**
- * Asks a second time if the connection was closed on the way: the server of the shared servers closes those that were
- * idle for some seconds, perhaps in the moment in which a request is sent on one.
+ * Fetches, and retries once if the connection was closed. The shared servers' HTTP server closes connections that have
+ * been idle for a few seconds, possibly while a request is being sent.
  */
 export async function fetchAgain(url: string): Promise<Response> {
   try {

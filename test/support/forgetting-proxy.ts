@@ -3,12 +3,12 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { afterTest } from './after-test.js';
 
 /**
- * A way to a server that forgets a connection on which nothing has been said for a while, as balancers and routers do:
- * from then on it swallows whatever either side says, and tells neither of them.
+ * A proxy that drops idle connections as load balancers and routers do: it then discards everything that either side
+ * sends, and closes neither side.
  */
 export class ForgettingProxy {
   readonly #server: Server;
-  /** How long what a new connection says is kept back. */
+  /** How long the first data of a new connection is delayed. */
   delayMs = 0;
   readonly #sockets = new Set<Socket>();
   #forgotten = 0;
@@ -40,12 +40,12 @@ export class ForgettingProxy {
     return `redis://127.0.0.1:${this.port}`;
   }
 
-  /** How many connections were forgotten. */
+  /** How many connections were dropped. */
   get forgotten(): number {
     return this.#forgotten;
   }
 
-  /** Leads every connection to another server, those that are open as well: they notice nothing. */
+  /** Moves every connection to another server, including open ones; the clients do not notice. */
   moveTo(targetPort: number): void {
     this.#targetPort = targetPort;
     for (const move of this.#retarget) move();

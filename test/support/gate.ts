@@ -3,7 +3,7 @@ export interface Gate {
   readonly open: () => void;
 }
 
-/** Something that one part of a test waits for, and another part lets happen. */
+/** A promise that one part of a test awaits and another part resolves. */
 export function makeGate(): Gate {
   let open!: () => void;
   const opened = new Promise<void>((resolve) => (open = resolve));

@@ -1,4 +1,4 @@
-/** The guard of all suites: what it must see, in suites of their own, run by a jest of their own. */
+/** Tests what the guard of all suites detects, with suites that run in a separate jest process. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -18,7 +18,6 @@ const folder = mkdtempSync(join(tmpdir(), 'guard-spec-'));
 let suites: ReadonlyMap<string, Suite>;
 let exitCode: number;
 
-/** Runs a jest of its own. */
 async function runJest(names: string[], env: Record<string, string>): Promise<number> {
   const file = join(folder, 'result.json');
   const jest = createRequire(import.meta.url).resolve('jest/bin/jest');
@@ -33,7 +32,7 @@ async function runJest(names: string[], env: Record<string, string>): Promise<nu
 }
 
 beforeAll(async () => {
-  // It shall fail by its own guard, not by that of its process.
+  // It must fail because of the guard under test, not because of the guard of this process.
   exitCode = await runJest([], UNGUARDED);
 });
 

@@ -1,10 +1,10 @@
 /**
- * Jest's environment for Node, in which an unhandled rejection or a warning of Node fails the test during which it is
- * noticed, and the file if it comes after the last one. Jest alone forgives a rejection that is handled later, which
- * ends any other process, and does not see warnings. This is no set-up file, because what tests see as `process` is a
- * copy that gets no events.
+ * Jest's Node environment with a guard: an unhandled rejection or a warning of Node fails the test during which it is
+ * detected, or the file if the last test has ended. Jest itself ignores warnings and rejections that are handled late,
+ * although the latter end any other process. A set-up file cannot do this, because the `process` of the tests is a copy
+ * that receives no events.
  *
- * All Node processes that the tests start are guarded, too, by `process-guard.mjs`.
+ * `process-guard.mjs` guards the Node processes that the tests start.
  */
 import { TestEnvironment } from 'jest-environment-node';
 import { randomUUID } from 'node:crypto';
@@ -15,12 +15,12 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { switchOffAsyncStorages } from './async-storages.mjs';
 import { watchForDefects } from './defects.mjs';
 
-/** Whoever only asks whether a file fails is answered by its first failure: the tests behind it are skipped. */
+/** Set when only the outcome of the file matters: the first failure skips the remaining tests. */
 const FAILS_FAST = process.env['TEST_FAIL_FAST'] !== undefined;
 
 const PROCESS_GUARD = new URL('./process-guard.mjs', import.meta.url).href;
 
-/** A worker would outlive a jest that was ended by a signal, until its spec file is done. */
+/** Otherwise, if a signal ends jest, a worker would run its spec file to the end. */
 const endWithJest = () => process.exit();
 
 export default class GuardedEnvironment extends TestEnvironment {
@@ -48,7 +48,7 @@ export default class GuardedEnvironment extends TestEnvironment {
    */
   handleTestEvent(event, state) {
     switch (event.name) {
-      case 'setup': // jest has just removed the listeners of others
+      case 'setup': // jest has just removed all other listeners
         this.#stopWatching = watchForDefects((defect) => this.#defects.push(defect));
         return undefined;
       case 'test_start':
@@ -70,7 +70,7 @@ export default class GuardedEnvironment extends TestEnvironment {
     this.#stopWatching();
     this.#guardedProcesses.end();
     switchOffAsyncStorages();
-    process.off('disconnect', endWithJest); // it would keep a worker that has nothing to do alive
+    process.off('disconnect', endWithJest); // it would keep an idle worker alive
     if (late.length > 0) throw new Error(late.join('\n'));
   }
 
@@ -83,15 +83,15 @@ export default class GuardedEnvironment extends TestEnvironment {
 
   /** @param {unknown[]} errors */
   async #passOn(errors) {
-    await immediate(); // Node tells of a rejection after all microtasks, and of a warning in the next tick
+    await immediate(); // Node reports a rejection after all microtasks, and a warning in the next tick
     const found = [...this.#defects.splice(0), ...this.#guardedProcesses.takeReports()];
     errors.push(...found.map((defect) => errorSaying(defect)));
   }
 }
 
 /**
- * The test that did not end may still be at work, and what it has left behind makes others wait just as long: a file of
- * many tests would take hours to fail.
+ * After a time-out, the remaining tests are skipped: the hung test may still run, and what it left behind can make each
+ * later test time out as well, so that a large file would take hours to fail.
  *
  * @param {import('@jest/types').Circus.TestError} error
  */
@@ -100,16 +100,16 @@ function isTimeout(error) {
   return String(thrown?.message ?? thrown).includes('Exceeded timeout of');
 }
 
-/** Every Node process started from here on is guarded, and reports to a file. */
+/** Guards every Node process started from now on. Each reports its defects to a file. */
 function guardProcesses() {
   const file = join(tmpdir(), `process-guard-${randomUUID()}.jsonl`);
   const before = { NODE_OPTIONS: undefined, TEST_GUARD_REPORT: undefined, ...process.env };
-  // Instead of jest's own options, which are not for others.
+  // Replaces jest's own options, which do not apply to other processes.
   process.env['NODE_OPTIONS'] = `--import=${PROCESS_GUARD}`;
   process.env['TEST_GUARD_REPORT'] = file;
   let taken = 0;
   return {
-    /** @returns {string[]} what was reported since the last time */
+    /** @returns {string[]} the reports since the last call */
     takeReports() {
       if (!existsSync(file)) return [];
       const reports = readFileSync(file, 'utf8').trimEnd().split('\n');
@@ -127,7 +127,7 @@ function guardProcesses() {
   };
 }
 
-/** @param {string} defect a message with a stack of its own */
+/** @param {string} defect a message that includes a stack */
 function errorSaying(defect) {
   const error = new Error(defect);
   error.stack = defect;

@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import type { HoldRecord } from './lock-process.js';
 
-/** A hold, and the process that had it. */
+/** A hold, and the index of the process that had it. */
 export type ProcessHold = HoldRecord & { readonly process: number };
 
 /** Consecutive holds of one process. */
@@ -10,14 +10,14 @@ export interface Run {
   readonly holds: readonly ProcessHold[];
 }
 
-/** The holds of several processes, `records[i]` those of process `i`, in the order in which they began. */
+/** The holds of all processes in the order in which they began; `records[i]` are those of process `i`. */
 export function inOrder(records: readonly (readonly HoldRecord[])[]): ProcessHold[] {
   return records
     .flatMap((holds, process) => holds.map((hold) => ({ ...hold, process })))
     .sort((a, b) => a.entered - b.entered);
 }
 
-/** No two holds overlap, and fencing tokens rise in the order of holds. */
+/** Asserts that no two holds overlap, and that fencing tokens rise from hold to hold. */
 export function expectExclusive(holds: readonly HoldRecord[]): void {
   const pairs = holds.slice(1).map((next, i) => ({ previous: holds[i]!, next }));
   expect(pairs.filter(({ previous, next }) => next.entered < previous.left)).toEqual([]);
@@ -35,8 +35,8 @@ export function runsOf(holds: readonly ProcessHold[]): Run[] {
 }
 
 /**
- * The runs during which every process wanted the lock: from the first hold of the process that came last, to the
- * last hold of the one that finished first. What came before began without competition.
+ * The runs during which all processes competed: from the first hold of the process that started last to the last hold
+ * of the process that finished first.
  */
 export function contendedRuns(holds: readonly ProcessHold[]): Run[] {
   const processes = [...new Set(holds.map(({ process }) => process))];

@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import { afterTest } from './after-test.js';
 
-/** A client of the application, of whichever ioredis, whose errors are nobody's concern. Closed after the test. */
+/** Ignores the errors of a client of any ioredis version, and closes it after the test. */
 export function keepClient<C extends { on: (...args: never[]) => unknown; disconnect(): void }>(
   client: C,
 ): C {

@@ -3,7 +3,7 @@ import { eventually } from './eventually.js';
 import { sharedNow } from './lock-process.js';
 import type { OwnRedis } from './own-redis.js';
 
-/** Looks at locks from outside: what Redis itself says, beside what the processes say. */
+/** Reads the state of locks from Redis, independently of the processes that use them. */
 export class LockObserver {
   constructor(
     private readonly server: Pick<OwnRedis, 'admin'>,
@@ -16,28 +16,28 @@ export class LockObserver {
   }
 
   /**
-   * When the present lease ends in Redis if nobody renews it, on the shared clock. Not later than the answer plus
-   * PTTL, not earlier than the question plus PTTL; Redis counts in whole milliseconds.
+   * When the current lease ends in Redis unless it is renewed, on the clock of `sharedNow`: between the time of the
+   * query plus PTTL and the time of the reply plus PTTL. Redis counts in whole milliseconds.
    */
   async leaseEnd(key: string): Promise<{ earliest: number; latest: number }> {
     const asked = sharedNow();
     const pttl = await this.server.admin.pttl(this.#redisKey(key));
-    if (pttl < 0) throw new Error(`'${key}' has no lease with an end (PTTL ${pttl})`);
+    if (pttl < 0) throw new Error(`'${key}' has no lease with an expiry (PTTL ${pttl})`);
     return { earliest: asked + pttl - 2, latest: sharedNow() + pttl + 2 };
   }
 
-  /** Lets the present lease end now, as if its time were over. */
+  /** Ends the current lease in Redis, as if it had expired. */
   async endLease(key: string): Promise<void> {
     await this.server.admin.del(this.#redisKey(key));
   }
 
-  /** Waits until so many processes stand in the queue of the key. */
+  /** Waits until the queue of the key has this many entries. */
   async waiting(key: string, processes: number): Promise<void> {
     const queue = `${this.#redisKey(key)}:queue`;
     await eventually(async () => expect(await this.server.admin.zcard(queue)).toBe(processes));
   }
 
-  /** Waits until nothing of the key is left but its fence. */
+  /** Waits until neither the lock nor its queue exists any more; the fence may remain. */
   async nothingLeft(key: string): Promise<void> {
     const keys = [this.#redisKey(key), `${this.#redisKey(key)}:queue`];
     await eventually(async () => expect(await this.server.admin.exists(...keys)).toBe(0));

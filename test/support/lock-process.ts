@@ -2,7 +2,7 @@ import { cleanUpAtExit } from 'dev-servers';
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** Where and how a process locks: the options of its `RedisLockModule`. */
+/** The Redis server of a process, and the options of its `RedisLockModule`. */
 export interface LockProcessOptions {
   readonly redisUrl: string;
   readonly keyPrefix?: string;
@@ -12,7 +12,7 @@ export interface LockProcessOptions {
   readonly shutdownMs?: number;
 }
 
-/** All instants are milliseconds on the clock of `sharedNow`. */
+/** All times are milliseconds on the clock of `sharedNow`. */
 export interface Entered {
   readonly attempt: number;
   readonly key: string;
@@ -27,16 +27,16 @@ export interface Loss {
   readonly code: string;
 }
 
-/** One hold, as its holder saw it. */
+/** One hold, as the holder recorded it. */
 export interface HoldRecord extends Entered {
   /** When the work ended, before the release. */
   readonly left: number;
   readonly lost: Loss | undefined;
-  /** What `release()` answered; true after `withLock`, which does not tell. */
+  /** The result of `release()`; always true after `withLock`, which does not return it. */
   readonly released: boolean;
 }
 
-/** What a piece of code was told when it asked: 'ok' or the error's code. */
+/** The result of `assertHeld()` at one point in the code: 'ok' or the error's code. */
 export interface Heard {
   readonly from: string;
   readonly at: number;
@@ -58,13 +58,13 @@ export interface Residue {
   readonly timers: number;
 }
 
-/** What lock-worker.mjs can be told to do. */
+/** The commands of lock-worker.mjs. */
 export interface LockWorkerCommands {
-  /** Starts the application; one that runs is closed before. */
+  /** Starts the application; a running one is closed first. */
   open(options: LockProcessOptions): Promise<void>;
-  /** Ends what is held, and closes the application. @returns what the engine keeps all the same */
+  /** Ends all holds, and closes the application. @returns what the engine still keeps */
   close(): Promise<Residue | undefined>;
-  /** Waits for the lock, keeps it for `ms` or until `release`; answers when it has been released. */
+  /** Waits for the lock, keeps it for `ms` or until `release`, and returns after the release. */
   hold(order: {
     attempt: number;
     key: string;
@@ -73,7 +73,7 @@ export interface LockWorkerCommands {
   }): Promise<HoldRecord>;
   release(attempt: number): Promise<void>;
   probe(attempt: number): Promise<Probe>;
-  /** Every caller adds one to a counter in Redis, `times` times: read, pause, write, under the lock. */
+  /** Each caller increments a counter in Redis `times` times under the lock: read, pause, write. */
   race(order: {
     key: string;
     counter: string;
@@ -81,15 +81,15 @@ export interface LockWorkerCommands {
     times: number;
     pauseMs: number;
   }): Promise<HoldRecord[]>;
-  /** Blocks the event loop, and has everything that runs afterwards ask whether the locks are held. */
+  /** Blocks the event loop; all code that runs afterwards checks whether the locks are held. */
   block(order: {
     ms: number;
-    /** The blocking code itself asks first. */
+    /** The blocking code checks first. */
     askAtOnce: boolean;
   }): Promise<{ from: number; to: number; heard: Heard[] }>;
   /** What the engine still keeps. */
   residue(): Promise<Residue>;
-  /** Bytes of heap in use after a collection. */
+  /** Bytes of used heap after a garbage collection. */
   memory(): Promise<number>;
 }
 
@@ -104,27 +104,27 @@ type Answer =
 type CommandName = keyof LockWorkerCommands;
 type Result<Name extends CommandName> = Awaited<ReturnType<LockWorkerCommands[Name]>>;
 
-/** A command failed in the process, or the process ended before it answered. */
+/** A command failed in the process, or the process ended before it replied. */
 export class LockProcessError extends Error {
   override readonly name = 'LockProcessError';
 
   constructor(
     message: string,
-    /** The `code` of a LockError. */
+    /** The `code` of a `LockError`. */
     readonly code: string | undefined,
   ) {
     super(message);
   }
 }
 
-/** One call of `hold()`. Its promises may be left alone: none of them is an unhandled rejection. */
+/** One call of `hold()`. Its promises need no handler: none of them causes an unhandled rejection. */
 export interface Attempt {
   readonly entered: Promise<Entered>;
   readonly lost: Promise<Loss>;
-  /** The whole hold, when it has been released. */
+  /** The record of the hold, once it is released. */
   readonly ended: Promise<HoldRecord>;
   probe(): Promise<Probe>;
-  /** Ends the work, and waits for the release. */
+  /** Ends the hold, and waits for the release. */
   release(): Promise<HoldRecord>;
 }
 
@@ -132,22 +132,23 @@ const WORKER = fileURLToPath(new URL('../processes/lock-worker.mjs', import.meta
 const CLOSE_LIMIT_MS = 10_000;
 
 /**
- * Milliseconds. On Linux `hrtime` reads CLOCK_MONOTONIC, which counts from the start of the machine: instants of
- * different processes on one machine can be compared. (On macOS it is the same with mach_absolute_time.)
+ * The current time in milliseconds. On Linux, `hrtime` reads CLOCK_MONOTONIC, which counts from the start of the
+ * machine, so times of different processes on one machine can be compared. The same applies to mach_absolute_time on
+ * macOS.
  */
 export function sharedNow(): number {
   return Number(process.hrtime.bigint()) / 1e6;
 }
 
 /**
- * A child process with a lock service of its own, to be paused, killed and asked.
+ * A child process with its own lock service, which tests can pause, kill and query.
  *
- * `LockProcess.closeAll()` in `afterEach` and `LockProcess.endAll()` in `afterAll` see to it that none is left,
- * whatever becomes of the tests; none outlives the test process either, however that ends.
+ * `LockProcess.closeAll()` in `afterEach` and `LockProcess.endAll()` in `afterAll` make sure that no process is left
+ * after the tests. No process outlives the test process, however it ends.
  */
 export class LockProcess {
   static readonly #running = new Set<LockProcess>();
-  /** Starting one takes half a second: those that a test leaves unharmed serve the next. */
+  /** Processes ready for reuse by the next test, because starting one takes half a second. */
   static readonly #idle = new Set<LockProcess>();
   static readonly #failures: string[] = [];
   static #lastAttempt = 0;
@@ -162,7 +163,7 @@ export class LockProcess {
   private constructor() {
     this.#child = fork(WORKER, {
       execArgv: ['--expose-gc'],
-      serialization: 'advanced', // carries Infinity and undefined
+      serialization: 'advanced', // supports Infinity and undefined
     });
     LockProcess.#running.add(this);
     const cancelCleanUp = cleanUpAtExit({ kind: 'process', pid: this.pid, signal: 'SIGKILL' });
@@ -179,7 +180,7 @@ export class LockProcess {
     this.#child.on('message', (message) => this.#onMessage(message as Answer | LockWorkerEvent));
   }
 
-  /** Starts an application in a process of its own. */
+  /** Starts an application in a child process. */
   static async start(options: LockProcessOptions): Promise<LockProcess> {
     const [idle] = LockProcess.#idle;
     const started = idle ?? new LockProcess();
@@ -193,8 +194,8 @@ export class LockProcess {
   }
 
   /**
-   * Closes every application, and kills the processes that are paused or do not answer.
-   * @throws Error when one of them ended by itself, or kept something
+   * Closes every application, and kills the processes that are paused or do not respond.
+   * @throws Error if a process ended on its own, or its engine kept something after it was closed
    */
   static async closeAll(): Promise<void> {
     const busy = [...LockProcess.#running].filter((running) => !LockProcess.#idle.has(running));
@@ -202,7 +203,7 @@ export class LockProcess {
     LockProcess.#assertNoFailures();
   }
 
-  /** Kills every process. @throws Error when one of them ended by itself */
+  /** Kills every process. @throws Error if a process ended on its own */
   static async endAll(): Promise<void> {
     await Promise.all([...LockProcess.#running].map((running) => running.kill()));
     LockProcess.#assertNoFailures();
@@ -230,7 +231,7 @@ export class LockProcess {
     return answer.promise as Promise<Result<Name>>;
   }
 
-  /** Asks for the lock and keeps it for `ms`; without, until `release()`. */
+  /** Acquires the lock and holds it for `ms`, or until `release()` if `ms` is undefined. */
   hold(
     key: string,
     { ms, ...options }: { ms?: number; waitMs?: number; leaseMs?: number } = {},
@@ -257,25 +258,25 @@ export class LockProcess {
     };
   }
 
-  /** Ends it without warning (SIGKILL), also when it is paused, and waits until it is gone. */
+  /** Kills the process (SIGKILL), even if it is paused, and waits until it has ended. */
   async kill(): Promise<void> {
     this.#child.kill('SIGKILL');
     await this.#exited;
   }
 
-  /** Freezes the process (SIGSTOP): its connections stay open and it notices nothing. */
+  /** Stops the process (SIGSTOP). Its connections stay open. */
   pause(): void {
     this.#isPaused = true;
     this.#child.kill('SIGSTOP');
   }
 
-  /** Ends a pause (SIGCONT). */
+  /** Resumes the process (SIGCONT). */
   resume(): void {
     this.#isPaused = false;
     this.#child.kill('SIGCONT');
   }
 
-  /** Closes the application and waits until the process is gone; it is killed when that takes too long. */
+  /** Closes the application, and waits until the process has ended. A process that does not close in time is killed. */
   async stop(): Promise<void> {
     this.resume();
     if (await this.#close()) this.#child.disconnect();
@@ -288,7 +289,7 @@ export class LockProcess {
     else LockProcess.#idle.add(this);
   }
 
-  /** @returns false when it could not be closed in time */
+  /** @returns false if the application did not close in time */
   async #close(): Promise<boolean> {
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), CLOSE_LIMIT_MS);
     try {
@@ -298,7 +299,7 @@ export class LockProcess {
       }
       return true;
     } catch {
-      return false; // the process has ended, or the application does not close
+      return false; // the process has ended, or the application did not close
     } finally {
       clearTimeout(timer);
     }
@@ -342,7 +343,7 @@ interface Deferred<T> {
   reject(error: Error): void;
 }
 
-/** Rejecting it when nobody listens is no unhandled rejection: a test need not await what it then kills. */
+/** A rejection without a handler is ignored: a test need not await a hold whose process it kills. */
 function deferred<T>(): Deferred<T> {
   let resolve!: (value: T) => void;
   let reject!: (error: Error) => void;

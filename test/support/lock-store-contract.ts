@@ -8,7 +8,7 @@ import type {
   Queued,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 
-/** Two processes on one store, both opened. The suite gives every case keys of its own. */
+/** Two processes that have opened the same store. The suite uses separate keys for each case. */
 export interface ContractStores {
   /** The first process. */
   readonly a: ContractStore;
@@ -16,28 +16,28 @@ export interface ContractStores {
   readonly b: ContractStore;
 }
 
-/** One process: its store, and what has reached it. */
+/** One process: its store, and the messages it has received. */
 export interface ContractStore {
   /** The store under test, as this process sees it. */
   readonly store: LockStore;
-  /** What has arrived in the inbox of this process, oldest first. The suite removes what it has seen. */
+  /** The messages that this process has received, oldest first. The suite removes those that it has read. */
   readonly inbox: InboxMessage[];
 }
 
-/** One rule that a store has to keep. `run` rejects if the store breaks it. */
+/** One rule that a store must obey. `run` rejects if the store violates it. */
 export interface ContractCase {
-  /** The rule, for the name of a test. */
+  /** The rule, used as the name of a test. */
   readonly title: string;
-  /** Tries it on two opened stores, with a key that nobody else uses. */
+  /** Checks the rule with two opened stores and a key that no other case uses. */
   readonly run: (stores: ContractStores, key: string) => Promise<void>;
 }
 
 const LEASE_MS = 2_000;
-/** The lease of cases that prepare something while somebody holds the lock. */
+/** The lease in cases that set something up while the lock is held. */
 const LONG_MS = 60_000;
 const ARRIVAL_MS = 5_000;
 
-/** A process in a case. It introduces tokens and asks for leases with them. */
+/** A process in a case. It creates tokens and requests leases with them. */
 class Party {
   readonly store: LockStore;
   readonly inbox: InboxMessage[];
@@ -50,7 +50,7 @@ class Party {
     this.#key = key;
   }
 
-  /** The same process, asking for another lock. */
+  /** The same process with another key. */
   at(key: string): Party {
     return new Party(this, key);
   }
@@ -77,7 +77,7 @@ class Party {
     return this.store.acquire(position === undefined ? command : { ...command, position });
   }
 
-  /** The lease ends without being released. A moment later, nobody has the lock. */
+  /** Ends the lease without a release. The lock is free after the second for which `revoke` keeps it. */
   async lapse(): Promise<void> {
     notEqual(await this.store.inspector.revoke(this.#key), undefined);
     await sleep(1_100);
@@ -92,12 +92,12 @@ class Party {
     return this.store.requeue({ key: this.#key, token, used, newToken, leaseMs, waitedMs });
   }
 
-  /** The last try at the end of a wait. */
+  /** The last attempt at the end of a wait. */
   tryOnceMore(token: string) {
     return this.store.leave({ key: this.#key, tokens: [token], leaseMs: LEASE_MS });
   }
 
-  /** A token of which nobody makes use any more, and which had a lease. */
+  /** The start of a take-back command for a token that had a lease and is no longer used. */
   of(token: string) {
     return { key: this.#key, tokens: [token], used: 0 } as const;
   }
@@ -120,14 +120,14 @@ class Party {
     return reply;
   }
 
-  /** Tries several locks at once, with new tokens. */
+  /** Requests several locks at once, each with a new token. */
   askTogether(keys: readonly string[]) {
     return this.store.acquireTogether(
       keys.map((key) => ({ key, token: this.token(), leaseMs: LEASE_MS, nowait: true })),
     );
   }
 
-  /** Puts waiters of this many processes at the end of the queue, all of which have ended. */
+  /** Appends this many waiters to the queue, each of a process that no longer exists. */
   async abandoned(count: number): Promise<void> {
     const asked = Array.from({ length: Math.min(count, 100) }, () =>
       this.ask(leaseToken(newProcessId(), 1)),
@@ -136,7 +136,7 @@ class Party {
     if (count > asked.length) await this.abandoned(count - asked.length);
   }
 
-  /** The next message of this kind about this lock. */
+  /** Waits for the next message of this kind about this lock. */
   async told<K extends InboxMessage['kind']>(kind: K): Promise<Extract<InboxMessage, { kind: K }>> {
     for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
       const index = this.inbox.findIndex((it) => it.kind === kind && it.key === this.#key);
@@ -149,7 +149,10 @@ class Party {
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
-/** Patterns, and what they find. What is left open reaches into the brace in which Redis has a key. */
+/**
+ * Patterns, and the names that they match. An unclosed bracket or a final backslash extends to the closing brace of the
+ * Redis key.
+ */
 const PATTERNS: Readonly<Record<string, readonly string[]>> = {
   '[^2]': ['1', 'b', '^', ']', '-', '\\', '$'],
   '[12^]': ['1', '2', '^'],
@@ -171,7 +174,6 @@ const PATTERNS: Readonly<Record<string, readonly string[]>> = {
   '\\': [''],
 };
 
-/** Every rule that a store has to keep. */
 const RULES: Readonly<Record<string, Rule>> = {
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,
@@ -425,7 +427,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const used = held.blockEnd + 1_000_000_000;
     const renewed = await a.renew(held.token, used, 500);
     ok(renewed.kind === 'renewed' && renewed.blockEnd > used);
-    await a.leave(held.token); // does not say what was used
+    await a.leave(held.token); // does not report the used numbers
     ok((await b.acquired()).fence > renewed.blockEnd);
   },
   'a position in the queue is not reclaimed after a lease has lapsed: it may have been used':
@@ -638,7 +640,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 };
 
 /**
- * What every store has to do, as cases for any test runner.
+ * The rules that every store must obey, as cases for any test runner.
  *
  * @example it.each(lockStoreContract)('$title', ({ run }) => run(stores, randomUUID()));
  */

@@ -6,19 +6,19 @@ import { openAdmin } from './open-locks.js';
 import { startRedisServer } from './own-redis.js';
 import { TcpProxy } from './tcp-proxy.js';
 
-/** A master and its replica, for the present test alone. */
+/** A master and its replica, for the current test only. */
 export interface MasterAndReplica {
   readonly master: RedisServer;
   readonly replica: RedisServer;
   readonly onMaster: Redis;
   readonly onReplica: Redis;
-  /** What the master sends does not reach the replica any more. Both go on, and neither notices. */
+  /** Stops replication silently: the master's data no longer arrives, and the connection stays open. */
   cutLink(): void;
 }
 
 /**
- * Starts both, and waits until the replica has its master's data.
- * @param ofReplica further arguments of the replica
+ * Starts both, and waits until the replica is in sync.
+ * @param ofReplica additional arguments of the replica
  */
 export async function startMasterAndReplica(...ofReplica: string[]): Promise<MasterAndReplica> {
   const args = ['--repl-diskless-sync-delay', '0'];
@@ -35,13 +35,13 @@ export async function startMasterAndReplica(...ofReplica: string[]): Promise<Mas
   return { master, replica, onMaster, onReplica, cutLink: () => link.silenceOldest() };
 }
 
-/** How often this command was called since the server was started. */
+/** How often the server has executed this command since it started. */
 export async function timesCalled(admin: Redis, command: string): Promise<number> {
   const stats = await admin.info('commandstats');
   return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
 }
 
-/** Resolves once a client is blocked: nothing here blocks but WAIT. */
+/** Resolves once a client is blocked. WAIT is the only blocking command here. */
 export async function waitIsInFlight(admin: Redis): Promise<void> {
   await eventually(async () => expect(await admin.info('clients')).toContain('blocked_clients:1'));
 }

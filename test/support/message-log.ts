@@ -1,4 +1,4 @@
-/** Collects what arrives, and lets a test wait for it. */
+/** Collects messages, and lets a test wait for the next one. */
 export class MessageLog<T> {
   readonly all: T[] = [];
   #taken = 0;
@@ -10,15 +10,15 @@ export class MessageLog<T> {
   }
 
   /**
-   * The first item that was not taken yet; waits for it.
-   * @throws Error when there is none after `limitMs`
+   * Returns the first item not taken yet, and waits for it if necessary.
+   * @throws Error if no item arrives within `limitMs`
    */
   async next(limitMs = 15_000): Promise<T> {
     if (this.#taken === this.all.length) await this.#arrival(limitMs);
     return this.all[this.#taken++] as T;
   }
 
-  /** What has arrived and was not taken yet. */
+  /** Returns all items not taken yet. */
   takeAll(): T[] {
     const items = this.all.slice(this.#taken);
     this.#taken = this.all.length;

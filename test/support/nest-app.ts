@@ -10,7 +10,7 @@ import { afterTest } from './after-test.js';
 
 const QUIET = { logger: false, abortOnError: false } as const;
 
-/** Starts a real application without HTTP from the parts of its root module; closed after the test. */
+/** Starts an application without HTTP whose root module is `root`. Closed after the test. */
 export async function startNest(root: ModuleMetadata): Promise<INestApplicationContext> {
   const app = await NestFactory.createApplicationContext(rootModule(root), QUIET);
   afterTest(() => app.close());
@@ -23,7 +23,7 @@ export interface HttpApp {
   readonly url: string;
 }
 
-/** The same with HTTP on a free port, and with Express unless there is an adapter. */
+/** Starts an application with HTTP on a free port, by default with Express. Closed after the test. */
 export async function startHttp(
   root: ModuleMetadata,
   configure: (app: INestApplication) => unknown = () => {},

@@ -14,21 +14,24 @@ import { connectAdmin } from './connect-admin.js';
 
 export interface OpenedLocks {
   readonly engine: LockEngine;
-  /** What the engine reported, in order. */
+  /** The events of the engine, in order. */
   readonly events: readonly LockEvent[];
   readonly store: RedisLockStore;
-  /** The channel of its inbox on a single server. */
+  /** The inbox channel of the store on a single server. */
   readonly inbox: string;
 }
 
 export type OpenOptions = LockServiceOptions & { readonly clock?: Clock };
 
-/** A lock service as the module makes it, without Nest, that tells what it would log. Closed after the test. */
+/**
+ * Opens a lock service as the module does, but without Nest, and collects the events it would log. Closed after the
+ * test.
+ */
 export function openLocks(url: string, options?: OpenOptions): Promise<OpenedLocks> {
   return openLocksOn(url, options);
 }
 
-/** The same on any kind of connection. */
+/** Opens a lock service on any kind of connection. Closed after the test. */
 export async function openLocksOn(
   connection: RedisConnectionOptions,
   { clock = systemClock, ...options }: OpenOptions = {},
@@ -50,7 +53,7 @@ export async function openLocksOn(
   return { engine, events, store, inbox: `lock:inbox:${store.processId}` };
 }
 
-/** A connection for looking on and for meddling. Closed after the test. */
+/** A connection for inspecting and manipulating a server. Closed after the test. */
 export function openAdmin(url: string): Redis {
   const redis = connectAdmin(url);
   afterTest(() => redis.disconnect());

@@ -16,7 +16,7 @@ export interface StoreOptions {
   readonly startMs?: number;
 }
 
-/** The store of one process, with what it tells. Not opened yet; closed after the test. */
+/** Creates the store of one process and a log of its events, without opening it. Closed after the test. */
 export function newRedisStore(client: RedisClient | RedisCluster, options: StoreOptions = {}) {
   const { leaseMs = LEASE_MS, keyPrefix = `${uniqueKey('store')}:` } = options;
   const clock = options.clock ?? new CountingClock();
@@ -37,21 +37,21 @@ export function newRedisStore(client: RedisClient | RedisCluster, options: Store
     clock,
     keyPrefix,
     channel: `${keyPrefix}inbox:${store.processId}`,
-    /** The name of its connection for commands. */
+    /** The name of the store's command connection. */
     commands: `${keyPrefix}commands:${store.processId}`,
     token: () => `${store.processId}:${++count}`,
     lockOf: (key: string) => `${keyPrefix}{${key}}`,
   };
 }
 
-/** The same, opened. */
+/** Creates and opens the store of one process. Closed after the test. */
 export async function openRedisStore(client: RedisClient | RedisCluster, options?: StoreOptions) {
   const peer = newRedisStore(client, options);
   await peer.store.open(peer.events);
   return peer;
 }
 
-/** Server ids of the connections with this name. */
+/** The client ids of the connections with this name. */
 export async function connectionsNamed(name: string, admin: Redis): Promise<string[]> {
   const list = (await admin.client('LIST')) as string;
   return list

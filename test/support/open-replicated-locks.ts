@@ -34,7 +34,9 @@ function newStore(connection: RedisConnectionOptions, options: ReplicatedOptions
   });
 }
 
-/** The store of a lock service whose leases count only when one replica has them. Closed after the test. */
+/**
+ * Opens a store whose leases count once `waitReplicas` replicas, by default one, have them. Closed after the test.
+ */
 export async function openReplicatedStore(
   connection: RedisConnectionOptions,
   leaseMs: number,
@@ -51,7 +53,7 @@ export async function openReplicatedStore(
   return {
     store,
     events,
-    /** How often the server was said to be lost, and why. */
+    /** The causes of all `storeLost` events. */
     lost,
     token,
     acquire: (key: string, own = token(), nowait = true) =>
@@ -62,7 +64,10 @@ export async function openReplicatedStore(
   };
 }
 
-/** A lock service whose leases count only when one replica has them. Closed after the test. */
+/**
+ * Opens a lock service whose leases count once `waitReplicas` replicas, by default one, have them. Closed after the
+ * test.
+ */
 export async function openReplicatedLocks(
   connection: RedisConnectionOptions,
   options: ReplicatedOptions = {},

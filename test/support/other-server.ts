@@ -2,22 +2,22 @@ import { jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { afterTest } from './after-test.js';
 
-/** The script as it runs on a server whose TIME answers zero in scripts, as Dragonfly's did. */
+/** Changes a script so that TIME returns zero, as in scripts on earlier versions of Dragonfly. */
 export function withoutTime(lua: string): string {
   return replaced(lua, "redis.call('TIME')", "({ '0', '0' })");
 }
 
 /**
- * The script as it runs in a cluster whose PUBLISH is in truth SPUBLISH, and that checks what slots a script uses, as
- * some managed ones do.
+ * Changes a script to run as in a managed cluster that executes PUBLISH as SPUBLISH and checks the slots of a script's
+ * keys.
  */
 export function withShardedPublish(lua: string): string {
   return `#!lua\n${replaced(lua, "'PUBLISH'", "'SPUBLISH'")}`;
 }
 
 /**
- * For the rest of this test, every server runs scripts as another kind of server would. They are sent whole, because no
- * server knows them by their hash.
+ * For the rest of this test, changes every script before it is sent, so that servers behave like another kind of
+ * server. Scripts are sent in full, because no server knows the hash of a changed script.
  */
 export function runScriptsAs(change: (lua: string) => string): void {
   const { eval: send } = Redis.prototype as unknown as {

@@ -4,7 +4,7 @@ import type { RedisClusterOptions as ClusterConnection } from '../../libs/nestjs
 import { afterTest } from './after-test.js';
 import { type OpenedLocks, openLocksOn, type OpenOptions } from './open-locks.js';
 
-/** Three masters and three replicas, and a lock service on them. */
+/** A Redis Cluster, and the lock services on it. By default it has three masters and three replicas. */
 export class OwnCluster {
   readonly #servers: () => RedisCluster;
 
@@ -16,7 +16,7 @@ export class OwnCluster {
     return this.#servers();
   }
 
-  /** What to pass as `connection`. */
+  /** The `connection` option for this cluster. */
   get connection(): ClusterConnection {
     return { cluster: this.servers.startupNodes };
   }
@@ -29,21 +29,21 @@ export class OwnCluster {
     return this.servers.slotOf(`lock:{${key}}`);
   }
 
-  /** The master of a lock. */
+  /** The master that stores this lock. */
   async masterOf(key: string): Promise<RedisServer> {
     return this.servers.masterOf(await this.slotOf(key));
   }
 
-  /** A master that does not have this lock. */
+  /** A master that does not store this lock. */
   async otherMaster(key: string): Promise<RedisServer> {
     const own = await this.masterOf(key);
     const other = (await this.servers.masters()).find((master) => master !== own);
-    if (other === undefined) throw new Error('The cluster has one master only');
+    if (other === undefined) throw new Error('The cluster has only one master');
     return other;
   }
 }
 
-/** A cluster for one spec file or `describe` alone, from its first `beforeAll` to its end. */
+/** A cluster for one spec file or `describe`, from the first `beforeAll` to the end. */
 export function useRedisCluster(options?: RedisClusterOptions): OwnCluster {
   let servers: RedisCluster | undefined;
 
@@ -54,12 +54,12 @@ export function useRedisCluster(options?: RedisClusterOptions): OwnCluster {
   afterAll(() => servers?.stop());
 
   return new OwnCluster(() => {
-    if (servers === undefined) throw new Error('The cluster is there from beforeAll on');
+    if (servers === undefined) throw new Error('The cluster does not run before beforeAll');
     return servers;
   });
 }
 
-/** A cluster for the present test alone. */
+/** A cluster for the current test only. */
 export async function startRedisCluster(options?: RedisClusterOptions): Promise<OwnCluster> {
   const servers = await RedisCluster.start(options);
   afterTest(() => servers.stop());

@@ -4,23 +4,22 @@ import type { Redis } from 'ioredis';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';
 
-/** A server that may be paused, killed and restarted, as its tests like. */
+/** A server that the tests may pause, kill and restart. */
 export interface OwnRedis extends Pick<
   RedisServer,
   'url' | 'port' | 'pause' | 'resume' | 'kill' | 'restart'
 > {
-  /** A connection for looking on and for meddling, opened when it is asked for first. */
+  /** A connection for inspecting and manipulating the server, opened on first use. */
   readonly admin: Redis;
 }
 
 /**
- * A Redis server for one spec file or `describe` alone, there from its first `beforeAll` to its end. Take it for tests
- * that pause, kill or configure their server, make users on it, empty it, or look at all of its commands and
- * connections. Tests that do nothing but use keys of their own take `useRedis`, the server of the whole run, which
- * starts nothing.
+ * A Redis server for one spec file or `describe`, from the first `beforeAll` to the end. It is for tests that pause,
+ * kill or configure their server, create users, empty it, or inspect all of its commands and connections. Tests that
+ * only use their own keys use `useRedis`, the server of the whole run, which needs no start.
  *
- * Hooks of Jest run in the order in which they are declared: what uses the server and has an `afterAll` of its own says
- * so before it calls this.
+ * Jest runs hooks in the order of their declaration: code that uses the server in its own `afterAll` must declare it
+ * before it calls this function.
  */
 export function useRedisServer(options?: RedisServerOptions): OwnRedis {
   let server: RedisServer | undefined;
@@ -36,7 +35,7 @@ export function useRedisServer(options?: RedisServerOptions): OwnRedis {
   });
 
   const started = (): RedisServer => {
-    if (server === undefined) throw new Error('The server is there from beforeAll on, not before');
+    if (server === undefined) throw new Error('The server does not run before beforeAll');
     return server;
   };
   return {
@@ -56,7 +55,7 @@ export function useRedisServer(options?: RedisServerOptions): OwnRedis {
   };
 }
 
-/** A server for the present test alone. @param args further arguments of redis-server */
+/** A server for the current test only. @param args additional arguments of redis-server */
 export async function startRedisServer(...args: string[]): Promise<RedisServer> {
   const server = await RedisServer.start({ args });
   afterTest(() => server.stop());

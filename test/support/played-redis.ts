@@ -4,28 +4,28 @@ import type {
   RedisConnection,
 } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
 
-/** The options that the library sets and ioredis uses by itself. */
+/** The options that the library sets and ioredis calls. */
 interface Override {
   readonly retryStrategy: () => number;
 }
 
 /**
- * A client whose only connection leads to no server: a test plays one. Like ioredis, it tells what becomes of the
- * connection; unlike ioredis, it is made at once, and made again at once whenever it is dropped for a new one.
+ * A client whose only connection leads to no server; the test plays the server. Like ioredis, it emits connection
+ * events. Unlike ioredis, it connects at once, and reconnects at once whenever the connection is replaced.
  */
 export class PlayedRedis extends EventEmitter {
   options: Record<string, unknown> = {};
   status = 'wait';
   readonly commandQueue = { length: 0 };
   readonly stream = { cork() {}, uncork() {}, on() {}, destroy: () => this.disconnect(true) };
-  /** How many connections were made. */
+  /** How many times it has connected. */
   made = 0;
   override!: Override;
   info = async (_section: string): Promise<string> => 'role:master';
   ping = async (): Promise<string> => 'PONG';
   subscribe = async (_channel: string): Promise<unknown> => 1;
 
-  /** What the user passes. */
+  /** The client that an application passes to the library. */
   readonly client = {
     options: {} as { username?: string; password?: string },
     duplicate: (override: object): RedisConnection => {

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterTest } from './after-test.js';
 
-/** Ready for query: the last message of every answer of PostgreSQL. */
+/** ReadyForQuery: the last message of every PostgreSQL reply. */
 const READY = 'Z'.charCodeAt(0);
 const HEAD_LENGTH = 5;
 
-/** A way to a PostgreSQL on which the round trips are counted, and which can break at a statement. */
+/** A proxy to a PostgreSQL server that counts round trips, and can break a connection at a given statement. */
 export class PostgresProxy {
   readonly #server: Server;
   readonly #target: URL;
@@ -37,27 +37,27 @@ export class PostgresProxy {
     return url.href;
   }
 
-  /** How many round trips the work takes. */
+  /** Counts the round trips of `work`. */
   async roundTrips(work: () => Promise<unknown>): Promise<number> {
     const before = this.#answers;
     await work();
     return this.#answers - before;
   }
 
-  /** Cuts the connection on which the client says this next; the server does not hear it. */
+  /** Cuts the connection on which the client next sends this text; the server does not receive it. */
   breakAt(text: string): void {
     this.#breaksAt = text;
   }
 
   /**
-   * The connection on which the client says this next dies in silence: from then on nothing passes on it, in either
-   * direction, and neither side is told.
+   * The connection on which the client next sends a match dies silently: nothing passes in either direction any more,
+   * and it stays open on both sides.
    */
   dieAt(text: RegExp): void {
     this.#diesAt = text;
   }
 
-  /** How many connections have died in silence. */
+  /** How many connections have died silently. */
   get dead(): number {
     return this.#dead;
   }
@@ -106,7 +106,7 @@ export class PostgresProxy {
   }
 }
 
-/** Reads what the server says, in pieces of any size: messages of one letter, their length, and what they say. */
+/** Parses the messages of the server from chunks of any size. A message is one letter, a length and a body. */
 function answerCounter(onAnswer: () => void): (data: Buffer) => void {
   let rest = Buffer.alloc(0);
   return (data) => {

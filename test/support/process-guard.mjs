@@ -1,12 +1,12 @@
 /**
- * Loaded before everything else (`node --import`) into every Node process that a test starts: an unhandled rejection
- * or a warning ends it at once, with the reason on stderr and an exit code of its own. What it found is also written
- * to a file that the guarded environment reads, so that the test fails even if nobody asks for the exit code.
+ * Preloaded (`node --import`) into every Node process that a test starts. An unhandled rejection or a warning ends the
+ * process at once, with the reason on stderr and an exit code of its own. The defect is also written to a file that the
+ * guarded environment reads, so that the test fails even if it ignores the exit code.
  */
 import { appendFileSync } from 'node:fs';
 import { textOf, watchForDefects } from './defects.mjs';
 
-/** Used by nothing else. */
+/** An exit code that no other code uses. */
 const EXIT_CODE = 97;
 
 watchForDefects((defect) => {
@@ -15,7 +15,7 @@ watchForDefects((defect) => {
   process.exit(EXIT_CODE);
 });
 
-// Node prints these itself and ends the process.
+// Node prints these errors and ends the process.
 process.on('uncaughtExceptionMonitor', (error) => report(`Uncaught exception: ${textOf(error)}`));
 
 /** @param {string} defect */

@@ -4,27 +4,27 @@ import type { OpenedLocks } from './open-locks.js';
 import { uniqueKey } from './unique-key.js';
 
 export interface RaceOptions {
-  /** It is over after so many holds of all. */
+  /** The race ends after this many holds of all services together. */
   readonly holds: number;
-  /** @default a minute */
+  /** @default one minute */
   readonly waitMs?: number;
-  /** @default one that nobody else uses */
+  /** @default a unique key */
   readonly key?: string;
 }
 
-/** What one of the services has got. */
+/** The outcome for one service. */
 export interface RaceResult {
   readonly holds: number;
-  /** The longest time between two of its holds. */
+  /** The longest pause between two holds of this service. */
   readonly longestMs: number;
-  /** Of the calls that have failed. */
+  /** The errors of its failed calls. */
   readonly errors: readonly unknown[];
 }
 
-/** Ends a race in which nobody gets in. */
+/** Ends a race in which no caller gets the lock. */
 const LIMIT_MS = 60_000;
 
-/** Two callers of each service take one key again and again, never two at a time. */
+/** Two callers of each service acquire one key repeatedly. Asserts that no two hold it at the same time. */
 export function race(
   services: readonly OpenedLocks[],
   { holds: most, waitMs = 60_000, key = uniqueKey() }: RaceOptions,

@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 
-/** A logger of Nest that keeps what it is told. */
+/** A Nest logger that records its messages. */
 export class RecordingLogger implements LoggerService {
   readonly #lines: { readonly context: unknown; readonly text: string }[] = [];
 
@@ -9,7 +9,7 @@ export class RecordingLogger implements LoggerService {
   warn = this.#note('warn');
   fatal = this.#note('fatal');
 
-  /** `warn <message>` and so on, of one context. */
+  /** The messages of one context, each after its level: `warn <message>`. */
   lines(context: string): string[] {
     return this.#lines.filter((line) => line.context === context).map(({ text }) => text);
   }

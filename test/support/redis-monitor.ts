@@ -4,11 +4,11 @@ import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { afterTest } from './after-test.js';
 
-/** One line of MONITOR. */
+/** One command in the output of MONITOR. */
 export interface MonitoredCommand {
-  /** Address of the client; 'lua' for what a script ran. */
+  /** The address of the client; 'lua' for commands of scripts. */
   readonly source: string;
-  /** The command's name, in lower case. */
+  /** In lower case. */
   readonly name: string;
   readonly args: readonly string[];
 }
@@ -29,18 +29,18 @@ export class RedisMonitor {
   static async start(port: number): Promise<RedisMonitor> {
     const socket = connect(port, '127.0.0.1');
     const monitor = new RedisMonitor(socket, port);
-    // The two bytes at the end of a line may arrive far apart.
+    // CR and LF may arrive in different chunks.
     const lines = createInterface({ input: socket, crlfDelay: Infinity });
     socket.write('MONITOR\r\n');
     await once(lines, 'line');
     lines.on('line', (line: string) => {
-      if (!socket.readableEnded) monitor.#read(line); // a server that was killed leaves its last line unfinished
+      if (!socket.readableEnded) monitor.#read(line); // a killed server leaves an incomplete last line
     });
     afterTest(() => monitor.#stop());
     return monitor;
   }
 
-  /** What was executed since the start, or since the last call. Nothing executed before the call is missing. */
+  /** The commands executed since the start or the last call, including all that were executed before this call. */
   async commands(): Promise<MonitoredCommand[]> {
     const text = randomBytes(8).toString('hex');
     const seen = new Promise<void>((resolve) => (this.#marker = { text, seen: resolve }));

@@ -6,10 +6,10 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** For programs that are not ours, which may warn of what they like, and for those that fail on purpose. */
+/** Environment for third-party programs, which may emit warnings, and for programs that are meant to fail. */
 export const UNGUARDED = { NODE_OPTIONS: '' };
 
-/** Runs a program to its end; its failure is a result, not an error. */
+/** Runs a program to its end. A failure is a result, not an error. */
 export function runCommand(
   program: string,
   args: readonly string[],

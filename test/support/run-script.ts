@@ -1,7 +1,7 @@
 import type { Redis } from 'ioredis';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 
-/** Runs a script on a server that may not know it yet. */
+/** Runs a script, and loads it first if the server does not know it. */
 export async function runScript(
   redis: Redis,
   script: RedisScript,

@@ -7,7 +7,9 @@ import type { ConnectionSettings } from './databases.js';
 
 export interface Sale {
   readonly token: number;
-  /** Instants on the clock of `sharedNow`: the lock was there, the body began, COMMIT was answered. */
+  /**
+   * Times on the clock of `sharedNow`: when the lock was acquired, when the body began, and when COMMIT was answered.
+   */
   readonly entered: number;
   readonly claimed: number;
   readonly committed: number;
@@ -72,12 +74,15 @@ export class SaleProcess {
     return this.#call('sell', order) as Promise<Sale>;
   }
 
-  /** Sells, and stands still right before COMMIT is written. @returns when it is paused, with the sale's promise */
+  /**
+   * Sells, but stops the process right before COMMIT is written. Resolves, with the promise of the sale, when it is
+   * stopped.
+   */
   async sellAndPause(order: { key: string; product: string }): Promise<{ sale: Promise<Sale> }> {
     const committing = new Promise<void>((resolve) => (this.#onCommitting = resolve));
     const sale = this.#call('sell', { ...order, stopBeforeCommit: true }) as Promise<Sale>;
     sale.catch(() => {});
-    await Promise.race([committing, sale]); // it stops itself, which a second stop from here could outlive
+    await Promise.race([committing, sale]); // the child stops itself; a SIGSTOP from here could undo `resume()`
     return { sale };
   }
 
@@ -101,12 +106,12 @@ export class SaleProcess {
     });
   }
 
-  /** Undefined while it runs. */
+  /** The signal or exit code with which the process ended; undefined while it runs. */
   get #ending(): string | number | undefined {
     return this.#child.signalCode ?? this.#child.exitCode ?? undefined;
   }
 
-  /** @throws Error if it has ended by itself */
+  /** @throws Error if the process ended on its own */
   async #end(): Promise<void> {
     if (this.#ending !== undefined) throw new Error(`The process has ended: ${this.#ending}`);
     const exited = new Promise((resolve) => this.#child.once('exit', resolve));

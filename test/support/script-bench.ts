@@ -10,10 +10,13 @@ export type Reply = (string | number)[];
 
 export const LEASE_MS = 300_000;
 export const ACCEPT_MS = 30_000;
-/** Unlike the default, so that a script that does not read it is noticed. */
+/** Differs from the default, so that a script that ignores the setting is detected. */
 export const FENCE_KEEP_MS = 3_000_000;
 
-/** Runs the scripts on one key, and checks after each that nothing was left without an end. */
+/**
+ * Runs the scripts on one key. After each, checks that every key it wrote has an expiry, unless the test made it
+ * persistent.
+ */
 export class ScriptBench {
   readonly lock: string;
   readonly queue: string;
@@ -40,7 +43,7 @@ export class ScriptBench {
     });
   }
 
-  /** The same key through another connection. */
+  /** The same key over another connection. */
   as(redis: Redis): ScriptBench {
     return new ScriptBench(redis, this.name, this.prefix);
   }
@@ -49,19 +52,19 @@ export class ScriptBench {
     return [this.lock, this.queue, this.fence, this.lapsed];
   }
 
-  /** A process whose inbox is subscribed. */
+  /** Creates a process and subscribes to its inbox. */
   async peer(): Promise<Peer> {
     const peer = new Peer(this.redis, this.inboxPrefix);
     await peer.subscribe();
     return peer;
   }
 
-  /** A token of a process that nobody listens for. */
+  /** A token of a process whose inbox has no subscriber. */
   deadToken(): string {
     return `${randomBytes(16).toString('hex')}:1`;
   }
 
-  /** A token of a process that no message reaches, and that looks for itself. */
+  /** A token of a process that receives no messages and polls instead. */
   deafToken(): string {
     return this.deadToken().replace(/:1$/, ':01');
   }
@@ -83,13 +86,13 @@ export class ScriptBench {
     return this.#run(this.scripts.recheck, [token, newToken, LEASE_MS, score]);
   }
 
-  /** @param newToken queue again with it */
+  /** @param newToken joins the queue again with this token */
   release(token: string, used: number, newToken = '', keepMs = 0): Promise<Reply> {
     const args = [token, used, newToken, LEASE_MS, keepMs];
     return this.#run(this.scripts.release, used === 0 ? [token] : args);
   }
 
-  /** @param take a last try */
+  /** @param take as a last attempt, which may take the lock */
   async leave(token: string, { other = '', take = false } = {}): Promise<Reply> {
     if (take) return this.#run(this.scripts.leave, [token, other, LEASE_MS]);
     const reply = await this.#run(this.scripts.takeBack, [token, other, 0, 0]);
@@ -144,7 +147,7 @@ export class ScriptBench {
     return this.#run(this.scripts.revoke, [id]);
   }
 
-  /** What Redis keeps of the key; lifetimes and the time of writing aside. */
+  /** What Redis stores for the key, without expiries and without the time at which the fence was written. */
   async state(): Promise<{ lock: string | null; queue: string[]; fence: string | null }> {
     const [lock, queue, fence] = await Promise.all([
       this.redis.get(this.lock),
@@ -154,7 +157,7 @@ export class ScriptBench {
     return { lock, queue, fence: fence?.replace(/(?<=^\d+) \d+$/, '') ?? null };
   }
 
-  /** The waiting tokens in order. */
+  /** The tokens in the queue, in order. */
   async waiting(): Promise<string[]> {
     return this.redis.zrange(this.queue, '0', '-1');
   }
@@ -163,7 +166,7 @@ export class ScriptBench {
     return this.redis.pttl(this.lock);
   }
 
-  /** Puts tokens into the queue behind everybody. */
+  /** Appends tokens to the queue. */
   async enqueue(...tokens: string[]): Promise<void> {
     const [, last = '1000'] = await this.redis.zrange(this.queue, '-1', '-1', 'WITHSCORES');
     let score = Number(last);
@@ -174,20 +177,20 @@ export class ScriptBench {
   async assertEverythingEnds(): Promise<void> {
     for (const key of this.keys) {
       if ((await this.redis.pttl(key)) === -1 && !this.#endless.has(key)) {
-        throw new Error(`'${key}' has no end`);
+        throw new Error(`'${key}' has no expiry`);
       }
     }
   }
 
   readonly #endless = new Set<string>();
 
-  /** A key of the test's own making, which may stay for ever. */
+  /** Sets a key that may exist without an expiry. */
   async setEndless(key: string, value: string): Promise<void> {
     this.#endless.add(key);
     await this.redis.set(key, value);
   }
 
-  /** @returns an answer of one word or number as a list, too */
+  /** @returns the reply as a list, even if it is a single word */
   async #run(script: RedisScript, args: readonly (string | number)[]): Promise<Reply> {
     const reply = await runScript(this.redis, script, this.keys, args);
     await this.assertEverythingEnds();
@@ -195,7 +198,7 @@ export class ScriptBench {
   }
 }
 
-/** A process as the scripts see it: tokens and an inbox. */
+/** A process as the scripts see it: a source of tokens, and an inbox. */
 export class Peer {
   readonly id = randomBytes(16).toString('hex');
   readonly channel: string;
@@ -225,7 +228,7 @@ export class Peer {
     return `${this.id}:${++this.#count}`;
   }
 
-  /** Every message that was published before this call, and not told by an earlier one. */
+  /** The messages published before this call that no earlier call has returned. */
   async heard(): Promise<string[]> {
     const end = new Promise<void>((resolve) => (this.#onEnd = resolve));
     await this.#redis.publish(this.channel, 'end');

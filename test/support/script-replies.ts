@@ -1,12 +1,12 @@
 import { expect } from '@jest/globals';
 import type { Reply } from './script-bench.js';
 
-/** So many numbers are reserved with every grant and renewal. */
+/** How many fencing tokens a renewal reserves, and a grant that reserves any. */
 export const BLOCK = 10_000;
-/** How much of a lifetime a slow machine may use up between a script and the look at it. */
+/** How much of an expiry a slow machine may use up between the script and the check. */
 const SLACK_MS = 20_000;
 
-/** Asserts a grant for the token and gives back its numbers. */
+/** Asserts that the reply is a grant for the token, and returns its numbers. */
 export function granted(
   reply: Reply,
   token: string,
@@ -26,14 +26,14 @@ export function granted(
   return { fence, blockEnd, waiters };
 }
 
-/** A free lock: one number, and nobody waits. */
+/** The reply for a free lock is its fencing token alone: no block is reserved, and there are no waiters. */
 function grantedAtOnce(reply: Reply): { fence: number; blockEnd: number; waiters: number } {
   expect(reply).toEqual([expect.stringMatching(/^\d{16}$/)]);
   const fence = Number(reply[0]);
   return { fence, blockEnd: fence, waiters: 0 };
 }
 
-/** Asserts a place in the queue for the token and gives it back. */
+/** Asserts that the reply is a position in the queue for the token, and returns it. */
 export function queued(
   reply: Reply,
   token: string,
@@ -51,7 +51,7 @@ export function queued(
   return { score, pttl, foreign };
 }
 
-/** Asserts that a lifetime has just been set to `whole` milliseconds. */
+/** Asserts that an expiry was just set to `whole` milliseconds. */
 export function expectLife(ms: number, whole: number): void {
   expect(ms).toBeGreaterThan(whole - SLACK_MS);
   expect(ms).toBeLessThanOrEqual(whole);

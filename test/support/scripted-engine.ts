@@ -9,10 +9,9 @@ import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolve
 import { FakeClock, settled } from './fake-clock.js';
 import { granted, queued, ScriptedStore } from './scripted-store.js';
 
-/** The key of these tests. */
 export const KEY = 'stock:42';
 
-/** An engine whose time and store the test plays itself. */
+/** An engine whose clock and store the test controls. */
 export async function startScripted(options: LockServiceOptions = {}) {
   const clock = new FakeClock();
   const store = new ScriptedStore();
@@ -36,7 +35,7 @@ export async function startScripted(options: LockServiceOptions = {}) {
       acceptMs,
     });
   const wanted = (token: string) => store.listener.message({ kind: 'wanted', key: KEY, token });
-  /** A caller that stands in the store's queue. */
+  /** Starts a caller, and puts it into the store's queue. */
   const waiting = async (callOptions: LockOptions = {}) => {
     const hold = engine.acquire(KEY, callOptions);
     hold.catch(() => {});

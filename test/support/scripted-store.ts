@@ -33,12 +33,12 @@ type Sent =
   | { readonly kind: 'requeue'; readonly command: RequeueCommand; reply(reply: RequeueReply): void }
   | {
       readonly kind: 'leave';
-      /** `take` says whether it is a last try. */
+      /** Whether `leave()` sent it, as a last attempt that may take the lock. */
       readonly command: LeaveCommand & { readonly take: boolean };
       reply(reply: LeaveReply): void;
     };
 
-/** A store in which the test itself answers every command, when and as it likes. */
+/** A store whose replies the test gives itself, at any time and in any order. */
 export class ScriptedStore implements LockStore {
   readonly processId = 'a'.repeat(32);
   readonly commandTimeoutMs = 1_000;
@@ -60,7 +60,7 @@ export class ScriptedStore implements LockStore {
   release = (command: ReleaseCommand) => this.#send<ReleaseReply>('release', command);
   requeue = (command: RequeueCommand) => this.#send<RequeueReply>('requeue', command);
   leave = (command: LeaveCommand) => this.#send<LeaveReply>('leave', { ...command, take: true });
-  /** Each is what it stands for: a waiter that leaves, or a repeated release. */
+  /** A take-back stands for a waiter that leaves, or for a repeated release. */
   takeBack = (commands: readonly TakeBackCommand[]) =>
     commands.map(({ used, ...command }) => {
       const [token] = command.tokens;
@@ -73,21 +73,21 @@ export class ScriptedStore implements LockStore {
   renew = (commands: readonly RenewCommand[]) =>
     commands.map((command) => this.#send<RenewReply>('renew', command));
 
-  /** The oldest unanswered command, which must be of this kind. */
+  /** Takes the oldest unanswered command, which must be of this kind. */
   async next<K extends Sent['kind']>(kind: K): Promise<Extract<Sent, { kind: K }>> {
     await settled();
     return this.take(kind);
   }
 
-  /** The same, in this turn of the event loop. */
+  /** Does the same as `next`, but at once. */
   take<K extends Sent['kind']>(kind: K): Extract<Sent, { kind: K }> {
     const sent = this.#unanswered.shift();
     if (sent?.kind !== kind)
-      throw new Error(`expected ${kind}, was sent ${sent?.kind ?? 'nothing'}`);
+      throw new Error(`expected ${kind}, but received ${sent?.kind ?? 'nothing'}`);
     return sent as Extract<Sent, { kind: K }>;
   }
 
-  /** What was sent and not yet taken by `next`. */
+  /** The kinds of the commands that the test has not taken yet. */
   async unanswered(): Promise<string[]> {
     await settled();
     return this.#unanswered.map(({ kind }) => kind);
@@ -100,7 +100,7 @@ export class ScriptedStore implements LockStore {
   }
 }
 
-/** Only people ask it. */
+/** An inspector of an empty store. */
 const noInspector: LockInspector = {
   label: async () => {},
   unlabel: async () => {},

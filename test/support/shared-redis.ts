@@ -2,8 +2,8 @@ import { beforeAll } from '@jest/globals';
 import { fetchAgain } from './fetch-again.js';
 
 /**
- * The Redis of this test run. Use keys that nobody else uses: other specs share it. Whoever does more with a server
- * than that takes `useRedisServer`. Call it where `beforeAll` may be called.
+ * The Redis server of this test run. Other specs share it, so use unique keys. Tests that need more than keys of their
+ * own use `useRedisServer`. Call it where `beforeAll` may be called.
  */
 export function useRedis(): { readonly url: string } {
   let url: string | undefined;
@@ -14,7 +14,7 @@ export function useRedis(): { readonly url: string } {
   });
   return {
     get url() {
-      if (url === undefined) throw new Error('Redis is there from beforeAll on, not before');
+      if (url === undefined) throw new Error('The URL of Redis is not known before beforeAll');
       return url;
     },
   };

@@ -1,7 +1,7 @@
 /**
- * One PostgreSQL, one MariaDB, one MySQL and one Redis for a whole jest run. Spec files run in processes of their own,
- * so jest's main process has the servers, and starts each when the first spec file asks for its address
- * (`databases.ts` does). `cleanUpAtExit` in dev-servers ends them when jest ends by a signal.
+ * One PostgreSQL, MariaDB, MySQL and Redis server each for a whole jest run. Spec files run in worker processes, so
+ * jest's main process owns the servers, and starts each when a spec file first requests its URL, as `databases.ts`
+ * does. `cleanUpAtExit` of dev-servers ends them if a signal ends jest.
  */
 import {
   hasMariaDb,
@@ -20,7 +20,7 @@ const providers = new Map([
   ['/mysql', () => MySqlServer.start()],
 ]);
 
-/** Servers by path, from the moment they are asked for. */
+/** Promises of the requested servers, by path. */
 const provided = new Map();
 let reception;
 
@@ -52,6 +52,6 @@ function serverAt(path) {
 }
 
 async function provideInstalledMariaDb() {
-  if (!hasMariaDb()) throw new Error('There is no MariaDB: use describeWithMariaDb');
+  if (!hasMariaDb()) throw new Error('MariaDB is not installed: use describeWithMariaDb');
   return provideMariaDb();
 }

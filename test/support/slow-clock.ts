@@ -1,9 +1,9 @@
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
 /**
- * A clock that goes several times slower than the real one. All limits of the library are so much longer by it, which
- * leaves a busy machine time for what takes milliseconds on an idle one. Redis goes by its own clock: leases that are
- * held for longer than a moment do not go together with this one.
+ * A clock that runs several times slower than the real one. It extends all limits of the library, so that operations
+ * that take milliseconds on an idle machine meet them on a busy one. Do not hold leases for long with it, because Redis
+ * uses its own clock.
  */
 export class SlowClock implements Clock {
   readonly #times: number;

@@ -2,9 +2,10 @@ import Sequencer from '@jest/test-sequencer';
 import { relative, sep } from 'node:path';
 
 /**
- * Spreads the spec files of every folder evenly over the whole run, its longest first. Most of `faults`, `cluster` and
- * `redis` wait, most of `transactions` work, and beside each other they use what the other leaves. In jest's own order,
- * the longest of all first, the run would wait in its first half and work in the other.
+ * Spreads the spec files of each folder evenly over the whole run, the longest of each first. Files in `faults`,
+ * `cluster` and `redis` mostly wait, and those in `transactions` mostly compute, so running them side by side uses the
+ * processors evenly. In jest's default order, longest first, the run would wait in its first half and compute in its
+ * second.
  */
 export default class SpreadEvenly extends Sequencer {
   /** @param {readonly import('@jest/test-result').Test[]} tests */
@@ -24,7 +25,7 @@ function folderOf({ path, context }) {
 }
 
 /**
- * Each file with the share of its folder's work that is done before it.
+ * Returns each file with the share of its folder's work that is done before it.
  *
  * @param {import('@jest/test-result').Test[]} files longest first
  */
@@ -39,7 +40,7 @@ function placed(files) {
   });
 }
 
-/** How many milliseconds it took the last time; before the first time, one for each byte of its text. */
+/** The duration of the last run in milliseconds; before the first run, the size of the file in bytes. */
 function workOf({ path, duration, context }) {
   return duration ?? context.hasteFS.getSize(path) ?? 1;
 }

@@ -2,7 +2,7 @@ import { jest } from '@jest/globals';
 import { Logger } from '@nestjs/common';
 import { afterTest } from './after-test.js';
 
-/** @returns what was logged as a warning since then */
+/** @returns a function that returns the warnings logged since this call */
 export function spyOnWarnings(): () => unknown[] {
   const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
   afterTest(() => warn.mockRestore());

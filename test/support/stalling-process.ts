@@ -7,8 +7,9 @@ import type { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memo
 import { settled } from './fake-clock.js';
 
 /**
- * A process whose event loop is blocked most of the time: timers, messages and replies reach it only when it wakes
- * for a moment, in the order in which Node would serve them. What it sends then is answered at its next waking.
+ * A process whose event loop is blocked most of the time. Timers, messages and replies reach it only while it is
+ * briefly awake, in the order in which Node would process them. Commands that it sends then are answered at its next
+ * waking.
  */
 export class StallingProcess {
   readonly engine: LockEngine;
@@ -31,7 +32,7 @@ export class StallingProcess {
     this.#awake = false;
   }
 
-  /** Runs what has become due, and what has arrived. */
+  /** Fires the due timers, then delivers the messages and replies that have arrived. */
   async wake(): Promise<void> {
     for (const fire of this.#timers.splice(0)) fire();
     for (const receive of this.#arrived.splice(0)) receive();

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { afterTest } from './after-test.js';
 
-/** libfaketime, as Debian, Ubuntu and the usual `make install` place it; undefined where there is none. */
+/** The path of libfaketime where Debian, Ubuntu and `make install` put it; undefined if it is not installed. */
 export const faketime: string | undefined = [
   ...(existsSync('/usr/lib') ? readdirSync('/usr/lib').map((name) => `/usr/lib/${name}`) : []),
   '/usr/local/lib',
@@ -15,17 +15,17 @@ export const faketime: string | undefined = [
 
 export interface SteppedClockRedis {
   readonly server: RedisServer;
-  /** Sets the wall clock of the server to so many seconds after the real one. */
+  /** Sets the wall clock of the server to this many seconds ahead of the real one. */
   readonly setClock: (seconds: number) => Promise<void>;
 }
 
-/** A server whose wall clock can be set while it runs. Ended after the test. */
+/** Starts a server whose wall clock can be set at any time. Stopped after the test. */
 export async function startSteppedClockRedis(): Promise<SteppedClockRedis> {
-  if (faketime === undefined) throw new Error('there is no libfaketime on this machine');
+  if (faketime === undefined) throw new Error('libfaketime is not installed');
   const folder = await mkdtemp(join(tmpdir(), 'stepped-clock-'));
   const offset = join(folder, 'offset');
   const setClock = async (seconds: number): Promise<void> => {
-    // The server reads it at every look at its clock, so it is replaced in one step.
+    // The server reads the file whenever it reads its clock, so the file is replaced atomically.
     await writeFile(`${offset}.new`, `${seconds < 0 ? '' : '+'}${seconds}\n`);
     await rename(`${offset}.new`, offset);
   };
@@ -35,7 +35,7 @@ export async function startSteppedClockRedis(): Promise<SteppedClockRedis> {
     await writeFile(join(folder, name), wrapper(name, path, faketime, offset));
     await chmod(join(folder, name), 0o755);
   }
-  process.env['PATH'] = folder + delimiter + path; // found first
+  process.env['PATH'] = folder + delimiter + path; // found before the real programs
   let server: RedisServer;
   try {
     server = await RedisServer.start();
@@ -49,7 +49,7 @@ export async function startSteppedClockRedis(): Promise<SteppedClockRedis> {
   return { server, setClock };
 }
 
-/** libc comes right after libfaketime: else the allocator of Redis and libfaketime wait for each other. */
+/** libc must come right after libfaketime; otherwise libfaketime and the allocator of Redis deadlock. */
 function wrapper(name: string, path: string, library: string, offset: string): string {
   const settings = [
     `PATH='${path}'`,

@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 
-/** A clock whose wall can be set. */
+/** The real clock with an adjustable wall clock. */
 export class SteppedClock implements Clock {
   offsetMs = 0;
 

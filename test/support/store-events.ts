@@ -4,7 +4,7 @@ import type {
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { MessageLog } from './message-log.js';
 
-/** What a store told its listener, in order. */
+/** The events that a store has reported to its listener, in order. */
 export class StoreEvents implements StoreListener {
   readonly log = new MessageLog<InboxMessage | 'reconnected' | 'inboxLost'>();
 

@@ -8,7 +8,7 @@ import {
 import type { Server } from 'node:net';
 import { afterTest } from './after-test.js';
 
-/** Lets an application answer messages over TCP, on a free port. @returns a client of it, closed after the test */
+/** Serves an application's message handlers over TCP on a free port. @returns a client, closed after the test */
 export async function connectTcp(app: INestApplication): Promise<ClientProxy> {
   const host = '127.0.0.1';
   const service = app.connectMicroservice<MicroserviceOptions>({

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { afterTest } from './after-test.js';
 
-/** A way to a server that can fall silent without closing anything, as a broken network does. */
+/** A proxy that can silence connections without closing them, as a broken network does. */
 export class TcpProxy {
   readonly #server: Server;
   #targetPort: number;
-  /** In order of arrival. */
+  /** In the order in which they were accepted. */
   readonly #links = new Set<Link>();
   #newAreSilent = false;
   #newAreCut = false;
@@ -16,7 +16,7 @@ export class TcpProxy {
 
   private constructor(targetPort: number) {
     this.#targetPort = targetPort;
-    // A silent link must not answer the end of the other side either.
+    // A silent link must not react when the other side ends its half either.
     this.#server = createServer({ allowHalfOpen: true }, (client) => this.#accept(client));
   }
 
@@ -33,31 +33,31 @@ export class TcpProxy {
     return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Connections to come lead to another server; present ones stay where they are. */
+  /** New connections lead to another server; open ones keep their server. */
   leadTo(targetPort: number): void {
     this.#targetPort = targetPort;
   }
 
-  /** Answers arrive so much later, in order, on the present connections and, if asked for, on those to come. */
+  /** Delays the replies on open connections, and optionally on new ones. Replies stay in order. */
   delayAnswers(ms: number, { alsoToCome = false } = {}): void {
     if (alsoToCome) this.#newAreLateBy = ms;
     for (const link of this.#links) link.delayAnswers(ms);
   }
 
-  /** Nothing passes any more on the newest connection, nor, if asked for, on those to come. */
+  /** Silences the newest connection, and optionally all new ones. */
   silenceNewest({ alsoToCome = false } = {}): void {
     this.#newAreSilent = alsoToCome;
     [...this.#links].at(-1)?.silence();
   }
 
-  /** Nothing passes any more, nor on connections to come. @returns how many connections there are */
+  /** Silences open and new connections. @returns the number of open connections */
   silenceAll(): number {
     this.#newAreSilent = true;
     for (const link of this.#links) link.silence();
     return this.#links.size;
   }
 
-  /** The next connection on which the client says `word` falls silent before it passes on; resolves then. */
+  /** Silences the next connection on which the client sends `word`, which does not pass. Resolves when it is silent. */
   silenceAt(word: string): Promise<void> {
     this.#silentAt = word.toLowerCase();
     return new Promise((resolve) => (this.#onSilence = resolve));
@@ -67,7 +67,7 @@ export class TcpProxy {
     [...this.#links][0]?.silence();
   }
 
-  /** What the first connection says is passed on so much later. */
+  /** Delays the data of the first connection. */
   delayFirst(ms: number): void {
     this.#server.once('connection', (client: Socket) => {
       client.pause();
@@ -75,28 +75,28 @@ export class TcpProxy {
     });
   }
 
-  /** What the server answers on the oldest connection does not arrive any more. */
+  /** Discards the replies on the oldest connection. */
   swallowAnswersOfOldest(): void {
     [...this.#links][0]?.swallowAnswers();
   }
 
-  /** Resolves with the next connection, which has not said anything yet. */
+  /** Resolves with the next connection, before it has sent anything. */
   async nextConnection(): Promise<void> {
     await once(this.#server, 'connection');
   }
 
-  /** New connections work again; silent ones stay silent. */
+  /** New connections work again; silent ones remain silent. */
   heal(): void {
     this.#newAreSilent = false;
     this.#newAreCut = false;
   }
 
-  /** Cuts the present connections. */
+  /** Cuts the open connections. */
   cut(): void {
     for (const link of this.#links) link.cut();
   }
 
-  /** Cuts the present connections, and those to come. */
+  /** Cuts the open connections and all new ones. */
   cutAll(): void {
     this.#newAreCut = true;
     this.cut();
@@ -128,7 +128,7 @@ export class TcpProxy {
   }
 }
 
-/** One client's connection, and the one to the server behind it. */
+/** A client's connection, and the proxy's connection to the server for it. */
 class Link {
   readonly #client: Socket;
   readonly #target: Socket;

@@ -1,4 +1,4 @@
-/** How a run of jest ends: its last line, its exit code and its processes, in runs of their own. */
+/** Tests how a jest run ends: its last line, its exit code and its processes. Each test starts a jest process. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { isAlive } from 'dev-servers';
 import { spawn } from 'node:child_process';
@@ -121,7 +121,7 @@ describe('workers', () => {
 
 function pidWrittenBy(name: string): number {
   const pid = Number(readFileSync(join(project.folder, `${name}.test.js.pid`), 'utf8'));
-  expect(pid).toBeGreaterThan(0); // the file may be there before its content
+  expect(pid).toBeGreaterThan(0); // the file exists before its content is written
   return pid;
 }
 

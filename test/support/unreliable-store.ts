@@ -18,7 +18,9 @@ import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 const unknown: Unknown = { kind: 'unknown', cause: new LockStoreError('no answer') };
 const undone: Unknown = { ...unknown, neverRan: true };
 
-/** A store behind a bad line: slow, silent at times, replies and messages get lost. Order is kept, as by TCP. */
+/**
+ * A store on an unreliable network: slow, sometimes silent, with lost replies and messages. Order is kept, as by TCP.
+ */
 export class UnreliableStore implements LockStore {
   readonly processId: string;
   readonly commandTimeoutMs = 700;
@@ -30,9 +32,9 @@ export class UnreliableStore implements LockStore {
   #sentUntil = 0;
   #repliedUntil = 0;
   #toldUntil = 0;
-  /** Nothing goes through before. */
+  /** Nothing passes before this time. */
   silentUntil = 0;
-  /** Commands are refused before they are carried out. */
+  /** Whether commands are refused without being executed. */
   refusing = false;
   isReliable = false;
 
@@ -122,7 +124,8 @@ export class UnreliableStore implements LockStore {
   }
 
   #tell(message: InboxMessage): void {
-    // What an operator does is told with certainty here: a lost notice is noticed by the next renewal only.
+    // A notice of revocation always arrives here; without it, the holder would learn of the loss only at its next
+    // renewal.
     if (!this.isReliable && message.kind !== 'revoked' && this.#random() < 0.03) return;
     const from = message.kind === 'revoked' ? 0 : this.silentUntil;
     this.#toldUntil = Math.max(this.#toldUntil, from, this.#clock.now() + this.#latency());

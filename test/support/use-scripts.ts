@@ -5,16 +5,14 @@ import { ScriptBench } from './script-bench.js';
 import { granted, queued } from './script-replies.js';
 import { uniqueKey } from './unique-key.js';
 
-/**
- * A server on which scripts run, and keys in the states from which they begin. Call it where `beforeAll` may be called.
- */
+/** A server for the scripts, and keys in the states in which tests start. Call it where `beforeAll` may be called. */
 export function useScripts() {
   const server = useRedisServer();
 
-  /** A key that nobody has used. */
+  /** A key that has not been used. */
   const newBench = (name?: string): ScriptBench => new ScriptBench(server.admin, name);
 
-  /** A key whose lock somebody holds, who has renewed it and so has a block of numbers. */
+  /** A key that is held. The holder has renewed its lease, and so has a block of fencing tokens. */
   const heldBench = async (name?: string) => {
     const bench = newBench(name);
     const holder = await bench.peer();
@@ -34,21 +32,21 @@ export function useScripts() {
     return { ...held, waiter, waiting, score };
   };
 
-  /** A further connection to the server. Closed after the test. */
+  /** Opens another connection to the server. Closed after the test. */
   const connect = (user: { username?: string; password?: string } = {}): Redis => {
     const other = new Redis(server.url, user);
     afterTest(() => other.disconnect());
     return other;
   };
 
-  /** A connection of a user who may use every key and has these further rights. */
+  /** Opens a connection for a user who may access every key and has these additional rights. */
   const connectAs = async (...rights: string[]): Promise<Redis> => {
     const username = uniqueKey('user');
     await server.admin.acl('SETUSER', username, 'on', '>secret', '~*', ...rights);
     return connect({ username, password: 'secret' });
   };
 
-  /** The clock that the scripts read. */
+  /** The time of the server's clock, which the scripts read, in microseconds. */
   const serverMicros = async (): Promise<number> => {
     const [seconds, micros] = await server.admin.time();
     return Number(seconds) * 1_000_000 + Number(micros);

@@ -4,8 +4,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from './after-test.js';
 
 /**
- * A way to a Redis that knows no WAITAOF. It answers for one replica, which takes some time for each write to its disk.
- * As in Redis, everything behind a WAITAOF waits for it. Stopped after the test.
+ * A proxy to a Redis that lacks WAITAOF. It answers WAITAOF for one replica that needs `writeMs` for each write to
+ * disk. As in Redis, later commands wait for the reply to WAITAOF. Stopped after the test.
  * @returns the URL
  */
 export async function startWaitAofProxy(port: number, writeMs: number): Promise<string> {
@@ -22,7 +22,7 @@ export async function startWaitAofProxy(port: number, writeMs: number): Promise<
       });
     }
     target.pipe(client);
-    void passOn(client, target, writeMs).catch(() => {}); // it is cut
+    void passOn(client, target, writeMs).catch(() => {}); // the connection was cut
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
