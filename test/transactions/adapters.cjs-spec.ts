@@ -26,7 +26,7 @@ describe('adapters without a fence', () => {
     new TransactionalAdapterTypeOrm({ dataSourceToken: 'typeorm' });
   const drizzleOrm = () => new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: 'drizzle' });
 
-  /** @returns what is warned of at the start of an application with these adapters */
+  /** @returns the warnings at the start of an application with these adapters */
   async function warningsAtStart(
     adapters: Record<string, ReturnType<typeof drizzleOrm> | TransactionalAdapterTypeOrm>,
     dataSource: DataSource,
@@ -95,7 +95,7 @@ describe('adapters without a fence', () => {
   });
 });
 
-/** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
+/** Without a connection name, the adapter's connection is 'default', the only one that the fence covers. */
 describe('an adapter of Drizzle without a connection name', () => {
   const redis = useRedis();
   const postgres = usePostgres();

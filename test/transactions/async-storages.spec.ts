@@ -14,7 +14,7 @@ const stock = useStock(database);
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** The storages that are used from now on. Up to Node 22, each of them makes every promise of the process slower. */
+/** Collects the storages used from now on. Up to Node 22, each of them makes every promise of the process slower. */
 function watchStorages(): ReadonlySet<unknown> {
   const used = new Set<unknown>();
   const methods = AsyncLocalStorage.prototype as unknown as Record<string, Method>;

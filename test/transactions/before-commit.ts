@@ -1,18 +1,18 @@
 import pg from 'pg';
 import { afterTest } from '../support/after-test.js';
 
-/** The client of node-postgres: some libraries have a copy of their own. */
+/** A client class of node-postgres. Some libraries have their own copy. */
 export type PgClientClass = Pick<typeof pg.Client, 'prototype'>;
 
 type Query = (this: object, ...args: unknown[]) => unknown;
 
 /**
- * Calls `act` once, right before a COMMIT is given to a client of node-postgres, whichever library does so and whatever
- * watches that client.
+ * Calls `act` once, right before a COMMIT is passed to a client of node-postgres, whichever library sends it and
+ * whatever observes the client.
  */
 export function beforeCommit(act: () => void, { prototype }: PgClientClass = pg.Client): void {
   const own = Object.getOwnPropertyDescriptor(prototype, 'query') as PropertyDescriptor;
-  /** What has taken the place of `query` on a client. */
+  /** The replacements that were assigned to `query` of a client. */
   const replaced = new WeakMap<object, Query>();
   let isDone = false;
   Object.defineProperty(prototype, 'query', {

@@ -23,7 +23,7 @@ import { type Stock, useStock } from './stock.js';
 describe('a delayed BEGIN', () => {
   type Callback = (error: unknown, result?: unknown) => void;
 
-  /** A statement as node-postgres has it, and what it writes. */
+  /** A query object of node-postgres, which writes its statement to the connection. */
   class FakeQuery {
     constructor(
       readonly config: { text: string },
@@ -38,7 +38,7 @@ describe('a delayed BEGIN', () => {
     }
   }
 
-  /** A client that notes its messages; each is what it sends without waiting for an answer. */
+  /** A client that records its messages. One message is everything it sends without waiting for a reply. */
   class FakeClient {
     static readonly Query = FakeQuery;
     readonly messages: string[] = [];
@@ -86,7 +86,7 @@ describe('a delayed BEGIN', () => {
     connecting: () => {},
   });
 
-  /** Opens a transaction, in which the claim carries BEGIN if nothing comes before it. */
+  /** Opens a transaction whose claim carries BEGIN unless another statement comes first. */
   const opening = async (
     work: (client: FakeClient, begin: DelayedBegin) => Promise<unknown>,
   ): Promise<{ client: FakeClient; begin: DelayedBegin; result: unknown }> => {
@@ -249,7 +249,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** Runs a transaction under the lock, on a pool with one client. */
+  /** Creates transactions under the lock, on a pool of one client. */
   const start = async () => {
     const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
     afterTest(() => pool.end());
@@ -258,7 +258,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
     const takeOne = (client: pg.PoolClient): Promise<unknown> =>
       client.query('UPDATE stock SET quantity = quantity - 1 WHERE id = $1', [stock.product]);
     const told: string[] = [];
-    /** Swallows the error, as hooks do. */
+    /** Swallows the error, as hooks may do. */
     const swallowing = (sent: Promise<unknown>): Promise<unknown> =>
       sent.catch((error: Error) => told.push(error.message));
     const sell = (
@@ -287,11 +287,11 @@ describe('a BEGIN that PostgreSQL refuses', () => {
       await swallowing(client.query('COMMIT'));
       await client.query('ROLLBACK');
     });
-    await sale; // the opener has swallowed everything
+    await sale; // the opener has swallowed every error
     expect(told).toEqual([SYNTAX, SYNTAX, SYNTAX]);
     expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
     await pool.query('UPDATE stock SET quantity = 7 WHERE id = $1', [stock.product]);
-    expect(await stock.quantity()).toBe(7); // the client is as before
+    expect(await stock.quantity()).toBe(7); // the client works as before
   });
 
   it('lets neither the claim nor the body run after a statement before them', async () => {
@@ -303,7 +303,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
       await swallowing(takeOne(client));
       await client.query('ROLLBACK');
     });
-    await sale; // the opener has swallowed everything
+    await sale; // the opener has swallowed every error
     expect(told).toEqual([SYNTAX, SYNTAX, SYNTAX]);
     expect([await stock.quantity(), await stock.fence()]).toEqual([100, NaN]);
     await pool.query('UPDATE stock SET quantity = 7 WHERE id = $1', [stock.product]);
@@ -316,7 +316,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
       await client.query('BEGIN ISOLATION LEVEL NONSENSE');
       await swallowing(body());
     });
-    await sale; // the opener has swallowed everything
+    await sale; // the opener has swallowed every error
     expect(told).toEqual([SYNTAX]);
     await sell(async (client, body) => {
       await client.query('BEGIN');
@@ -330,7 +330,7 @@ describe('a BEGIN that PostgreSQL refuses', () => {
 describe('query runners that connect before they wait', () => {
   const redis = useRedis();
 
-  /** Whoever is waited for this long waits for the wrong one. */
+  /** A transaction that waits this long waits for the wrong one. */
   const STALLED_MS = 10_000;
 
   const ITEM = new EntitySchema<{ id: string; quantity: number }>({
@@ -384,10 +384,10 @@ describe('query runners that connect before they wait', () => {
   describe('a transaction on a query runner that is connected before', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
-    /** The claim itself waits for 100 ms at most; a turn is waited for as long as the lease lasts. */
+    /** The claim itself waits at most 100 ms; a turn is awaited until the lease ends. */
     const LIMITS = { waitMs: 0, leaseMs: 2 * STALLED_MS };
 
-    /** With a pool of two connections. */
+    /** Opens a pool of two connections, both in use. */
     const start = async () => {
       const dataSource = lockAwareDataSource(
         await openDataSource('postgres', postgres.settings, 2),
@@ -445,9 +445,9 @@ describe('query runners that connect before they wait', () => {
             how === 'by hand'
               ? sellByHand(late, stock, 5)
               : dataSource.transaction((manager) => stock.takeOne(manager));
-          await isWaitedFor(dataSource); // it has the turn
+          await isWaitedFor(dataSource); // `unconnected` has the turn
           await runner.startTransaction();
-          await runner.query('SELECT 1'); // it has claimed
+          await runner.query('SELECT 1'); // `runner` has claimed the key
           await other.release();
           await stock.takeOne(runner, 1_000);
           await runner.commitTransaction();
@@ -492,7 +492,7 @@ describe('a transaction that opens late', () => {
   interface Started {
     readonly dataSource: DataSource;
     readonly locks: LockService;
-    /** The only connection is in use until this is called. */
+    /** Frees the only connection, which is in use until then. */
     readonly freeConnection: () => Promise<void>;
   }
 
@@ -562,7 +562,7 @@ describe('a transaction that opens late', () => {
     const failing = locks.withLock(stock.key, () =>
       Promise.all([
         dataSource.transaction(async () => {
-          isNext = user.connect(); // before the second one, which waits for its turn
+          isNext = user.connect(); // queued before the second transaction, which waits for its turn
           throw new Error('the first has failed');
         }),
         (second = dataSource.transaction((manager) => stock.takeOne(manager))),

@@ -25,7 +25,7 @@ import { type Runs, useStock } from './stock.js';
 const redis = useRedis();
 const postgres = usePostgres();
 const stock = useStock(postgres);
-/** With a fence table of its own. */
+/** Another database, with its own fence table. */
 const second = usePostgres();
 beforeAll(async () => void (await second.query(fenceTableSql({ dialect: 'postgres' }))));
 
@@ -39,7 +39,7 @@ const LOST_CONTEXT =
   /^No transaction was opened under lock '.*', but meanwhile a transaction without a lock/;
 const DEADLOCKS = 'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()';
 
-/** Runs what it is given in an async context of its own, as a batch does. */
+/** Runs work in another async context, as a batch does. */
 function startQueue(): <T>(work: () => Promise<T>) => Promise<T> {
   const queue: (() => void)[] = [];
   const timer = setInterval(() => {
@@ -52,7 +52,7 @@ function startQueue(): <T>(work: () => Promise<T>) => Promise<T> {
     });
 }
 
-/** The pool of node-postgres that TypeORM has for it. */
+/** The node-postgres pool of a TypeORM data source. */
 const poolOf = ({ driver }: DataSource): unknown => (driver as { master?: unknown }).master;
 
 const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
@@ -130,7 +130,7 @@ describe('parallel transactions under one lock, with the fence on', () => {
       await begun.opened;
       const asked = performance.now();
       await dataSource.transaction((manager) => stock.takeOne(manager));
-      expect(performance.now() - asked).toBeGreaterThan(700); // it did wait, for longer than the other limit
+      expect(performance.now() - asked).toBeGreaterThan(700); // it waited for longer than the other limit
       await first;
     });
     expect(await stock.quantity()).toBe(98);
@@ -209,7 +209,7 @@ describe('a holder whose lock was revoked during its COMMIT', () => {
 });
 
 describe('a claim that another transaction blocks', () => {
-  /** An earlier holder's transaction that is still open. */
+  /** Opens the transaction of an earlier holder. @returns what ends it */
   const block = async (dataSource: DataSource, key: string): Promise<() => Promise<void>> => {
     const runner = dataSource.createQueryRunner();
     await runner.startTransaction();
@@ -262,7 +262,7 @@ describe('a claim that meets another one', () => {
     const touch = 'UPDATE lock_fence SET token = token WHERE lock_key = $1';
     const rival = other.createQueryRunner();
     await rival.startTransaction();
-    await rival.query(`SET LOCAL deadlock_timeout = '60s'`); // so that it is never the one to fail
+    await rival.query(`SET LOCAL deadlock_timeout = '60s'`); // makes the claim the victim of the deadlock
     await rival.query(touch, [b]);
     let runs = 0;
     const sale = locks.withLock([a, b], () =>
@@ -280,7 +280,7 @@ describe('a claim that meets another one', () => {
     };
     await eventually(async () => expect(await isBlocked()).toBe(true));
     const [{ deadlocks: before } = {}] = await postgres.query<{ deadlocks?: string }>(DEADLOCKS);
-    await rival.query(touch, [a]); // succeeds only when the claim was ended
+    await rival.query(touch, [a]); // succeeds only once the claim has failed
     await rival.commitTransaction();
     await rival.release();
     await sale;
@@ -452,7 +452,7 @@ describe('two databases whose transactions are nested', () => {
       connectionName: 'two',
     }),
   ];
-  /** Opens both, the inner one when the other branch has its outer one. @returns how many have ended well */
+  /** Opens the outer transaction, and the inner one once both branches have their outer one. */
   const nest = (
     outer: DataSource,
     inner: DataSource,
@@ -602,7 +602,7 @@ describe('with the fence on, unfenced work is never silent', () => {
       /fence\.connections names 'defualt', but the lock-aware connections are/,
     );
     expect(ran).toBe(false);
-    await dataSource.transaction(async () => {}); // without a lock there is nothing to fence
+    await dataSource.transaction(async () => {}); // without a lock, nothing is fenced
   });
 
   it('a statement that writes outside of a transaction logs one warning', async () => {
@@ -610,7 +610,7 @@ describe('with the fence on, unfenced work is never silent', () => {
     const { locks } = await startFenced();
     const warnings = spyOnWarnings();
     const update = 'UPDATE stock SET quantity = quantity - 1 WHERE id = $1';
-    await dataSource.query(update, [stock.product]); // under no lock
+    await dataSource.query(update, [stock.product]); // without a lock
     await locks.withLock(stock.key, async () => {
       await dataSource.query('SELECT 1 FROM stock');
       await dataSource.transaction((manager) => manager.query(update, [stock.product]));
@@ -632,7 +632,7 @@ describe('with the fence on, unfenced work is never silent', () => {
     const sell = () => dataSource.transaction((manager) => stock.takeOne(manager));
     const fail = () => dataSource.transaction(() => Promise.reject(new Error('of the body')));
     const elsewhere = startQueue();
-    await elsewhere(sell); // under no lock, and none is held
+    await elsewhere(sell); // without a lock, while none is held
     await locks.withLock(stock.key, () => sleep(1));
     await locks.withLock(stock.key, () => Promise.all([sell(), elsewhere(sell)]));
     await locks.withLock(stock.key, () => elsewhere(AsyncResource.bind(sell)));
@@ -665,7 +665,7 @@ describe('with the fence on, unfenced work is never silent', () => {
     const elsewhere = startQueue();
     dataSource.subscribers.push({
       beforeQuery: ({ query, queryRunner }) =>
-        query === 'COMMIT' ? queryRunner.release() : undefined, // TypeORM sends it all the same
+        query === 'COMMIT' ? queryRunner.release() : undefined, // TypeORM sends the COMMIT anyway
     });
     const sellByHand = async (): Promise<void> => {
       const runner = dataSource.createQueryRunner();
@@ -702,7 +702,7 @@ describe('with the fence on, unfenced work is never silent', () => {
       await sellElsewhere();
     });
     expect(warnings()).toEqual([]);
-    await locks.withLock(stock.key, sellElsewhere); // which would have been warned of
+    await locks.withLock(stock.key, sellElsewhere); // without that write, the lost context is logged
     expect(warnings()).toEqual([expect.stringMatching(LOST_CONTEXT)]);
   });
 
@@ -798,7 +798,7 @@ describe('with the fence on, unfenced work is never silent', () => {
 
   it('a proxy is not read at start: it may be one that can be read only within a request', async () => {
     await openAware();
-    // As a strict proxy provider of nestjs-cls does.
+    // A strict proxy provider of nestjs-cls tolerates only these reads outside a request.
     const readByNest = /^constructor$|^then$|^on[A-Z]|^before[A-Z]/;
     const read: string[] = [];
     const get = (_: object, name: string | symbol): void => {

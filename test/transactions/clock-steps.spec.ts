@@ -1,4 +1,4 @@
-/** Steps of the wall clock while a transaction is open: whether the lease has ended meanwhile, only Redis knows. */
+/** Steps of the wall clock while a transaction is open. Only Redis knows whether the lease has ended. */
 import { describe, expect, it } from '@jest/globals';
 import pg from 'pg';
 import { lockAwareTransactions } from '../../libs/nestjs-locked/src/transactions/index.js';
@@ -32,7 +32,7 @@ describe('a clock that is set while a transaction is open', () => {
     afterTest(() => pool.end());
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
     let suspected = false;
-    /** The clock is set in the body, or between the gate and the COMMIT. */
+    /** Sells, and steps the clock in the body or between the gate and the COMMIT. */
     const sell = (where: 'body' | 'hook', meanwhile = async (): Promise<void> => {}) => {
       const step = async (isHeld: () => boolean): Promise<void> => {
         await meanwhile();

@@ -24,14 +24,12 @@ export interface ClsAppOptions extends Omit<RedisLockModuleOptions, 'connection'
   readonly type: 'postgres' | 'mysql';
   readonly settings: ConnectionSettings;
   readonly poolSize?: number;
-  /** Instead of a new one. */
+  /** Used instead of a new one. */
   readonly dataSource?: DataSource;
   readonly providers?: Provider[];
 }
 
-/**
- * A real application: Nest, nestjs-cls, TypeORM and the locks, wired as the documentation says. Closed after the test.
- */
+/** Starts an application with Nest, nestjs-cls, TypeORM and the locks, wired as documented. Closed after the test. */
 export async function startClsApp({
   redisUrl,
   type,

@@ -10,14 +10,14 @@ import type { Runs } from './stock.js';
 /* eslint-disable @typescript-eslint/no-explicit-any -- transactions of different ORMs */
 export type Body = () => Promise<any>;
 
-/** An ORM as `@nestjs-cls/transactional` is given it. */
+/** The parts of an ORM that `@nestjs-cls/transactional` needs. */
 export interface ClsParts {
   readonly adapter: { readonly connectionToken?: any; readonly optionsFactory: any };
-  /** What its `connectionToken` is. */
+  /** The value of the provider `connectionToken`. */
   readonly connection?: object;
-  /** Options of a transaction. */
+  /** The options of a transaction with this isolation level. */
   readonly isolated: (isolation: Isolation) => object;
-  /** Runs a statement in a transaction, or beside one; its rows are the answer. */
+  /** Runs statements in a transaction, or outside one, and returns their rows. */
   readonly runs: (tx: any) => Runs;
   readonly close: () => Promise<unknown>;
 }
@@ -78,6 +78,6 @@ export const POOL_SIZE = 10;
 
 export function openPool(url: string): pg.Pool {
   const pool = new pg.Pool({ connectionString: url, max: POOL_SIZE });
-  pool.on('error', () => {}); // clients that are idle; those of a transaction are the subject
+  pool.on('error', () => {}); // errors of idle clients; those in a transaction are under test
   return pool;
 }

@@ -54,7 +54,7 @@ describe('a COMMIT that was not answered', () => {
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
     const { locks } = await startLocks(redis.url, options);
     const sell = transactionsOf(pool);
-    /** A sale whose COMMIT is not answered. */
+    /** Makes a sale whose COMMIT is not answered. */
     const sellInDoubt = async (): Promise<void> => {
       const sale = sell(async (tx) => {
         await takeOne(tx);
@@ -197,7 +197,7 @@ describe('a COMMIT that was not answered', () => {
           entered = true;
           return token();
         });
-        await sleep(50); // it is queued
+        await sleep(50); // the call is queued
         await sellInDoubt();
       });
       const leftMs = await leftOf(stock.key);
@@ -258,7 +258,7 @@ describe('a COMMIT that was not answered', () => {
     });
   });
 
-  /** A transaction that has written into it is refused with a serialization failure at its COMMIT. */
+  /** Creates a table: a transaction that has written to it fails at its COMMIT with a serialization failure. */
   async function createUnluckyTable(): Promise<void> {
     await postgres.query('CREATE TABLE unlucky (id int)');
     await postgres.query(
@@ -280,7 +280,7 @@ describe('the wait before a COMMIT', () => {
 
   const leftOf = (key: string): Promise<number> => openAdmin(redis.url).pttl(`lock:{${key}}`);
 
-  /** A third of the lease is less than the COMMIT takes, and the whole lease is more. */
+  /** The COMMIT takes longer than a third of the lease, but less than the whole lease. */
   const LEASE = { leaseMs: 4_500, waitMs: 10_000, transactionTimeouts: false } as const;
 
   const isCommitting = (): Promise<void> =>
@@ -299,7 +299,7 @@ describe('the wait before a COMMIT', () => {
     const sell = transactionsOf(pool);
     const mine = await startLocks(redis.url, { ...LEASE, shutdownMs });
     const others = await startLocks(redis.url, LEASE);
-    /** With a COMMIT of two seconds. */
+    /** Makes a sale whose COMMIT takes two seconds. */
     const sellSlowly = (options: LockOptions = {}) => {
       let signal: AbortSignal | undefined;
       const sale = mine.locks.withLock(stock.key, options, (lock) => {
@@ -317,7 +317,7 @@ describe('the wait before a COMMIT', () => {
     return { mine, sellSlowly, sellElsewhere };
   };
 
-  /** Reads and writes: without the lock, two at a time lose an update. @returns what was there */
+  /** Reads, then writes: without the lock, concurrent calls lose an update. @returns the quantity before */
   const takeOne = async (tx: pg.PoolClient): Promise<number> => {
     const { rows } = await tx.query<{ quantity: number }>(
       'SELECT quantity FROM stock WHERE id = $1',
@@ -344,7 +344,7 @@ describe('the wait before a COMMIT', () => {
         await lose(mine);
         await eventually(() => expect(isLost()).toBe(true));
         expect(await leftOf(stock.key)).toBeGreaterThan(0);
-        await isCommitting(); // still
+        await isCommitting(); // the COMMIT is still running
         await sale;
         expect(await next).toBe(99);
         expect(await stock.quantity()).toBe(98);
@@ -368,7 +368,7 @@ describe('the wait before a COMMIT', () => {
       expect(told).toHaveLength(1);
       expect(stillMs).toBeGreaterThan(0);
       expect(Number(told[0])).toBeLessThanOrEqual(leftMs + 50);
-      expect(Number(told[0])).toBeGreaterThanOrEqual(stillMs - 200); // but for what clocks may drift
+      expect(Number(told[0])).toBeGreaterThanOrEqual(stillMs - 200); // allows for clock drift
     });
   });
 });
@@ -376,7 +376,7 @@ describe('the wait before a COMMIT', () => {
 describe('a COMMIT while the process stands still', () => {
   const LEASE_MS = 30;
 
-  /** A lease that begins now, and is not renewed. */
+  /** A lease that begins now and is not renewed. */
   function leaseFromNow(): Hold {
     const until = performance.now() + LEASE_MS;
     const hold = {
@@ -388,7 +388,7 @@ describe('a COMMIT while the process stands still', () => {
     return hold as unknown as Hold;
   }
 
-  /** Both ends of a connection. */
+  /** Opens a connection. @returns both of its ends */
   async function connection(): Promise<readonly [client: Socket, server: Socket]> {
     const server = createServer();
     afterTest(() => void server.close());
@@ -401,7 +401,7 @@ describe('a COMMIT while the process stands still', () => {
   }
 
   describe('the wait for the answer to a COMMIT', () => {
-    /** The process stands still until the lease is over. */
+    /** Blocks the process until the lease is over. @returns what was reported */
     const outcome = async (answer: (server: Socket) => void): Promise<readonly string[]> => {
       const [client, server] = await connection();
       const told: string[] = [];
@@ -414,7 +414,7 @@ describe('a COMMIT while the process stands still', () => {
         told.push('answered');
         wait.end();
       });
-      await nextTurn(); // timers are due before anything is read
+      await nextTurn(); // due timers must run before sockets are read
       wait.begin();
       answer(server);
       standStill(10 * LEASE_MS);
@@ -436,7 +436,7 @@ describe('a COMMIT while the process stands still', () => {
       const hold = {
         ...leaseFromNow(),
         options: { leaseMs: 600 },
-        leaseLeftMs: () => 600, // it is renewed all the time
+        leaseLeftMs: () => 600, // as if it were renewed constantly
         commitIsLate: () => told.push('late'),
       } as unknown as Hold;
       const wait = new CommitWait(
@@ -469,19 +469,19 @@ describe('a COMMIT that was not sent', () => {
     return { dataSource, locks };
   }
 
-  /** Whether the lock is held, and what is left of the product. */
+  /** Whether the lock is held, and the remaining quantity. */
   const state = async (of = stock): Promise<unknown> => [
     await isHeld(redis.url, of.key),
     await of.quantity(),
   ];
 
-  /** The connection is closed on this side. */
+  /** Closes the connection on the client side. */
   const close = async ({ queryRunner }: { queryRunner: QueryRunner }): Promise<void> => {
     const client = (await queryRunner.connect()) as { end: () => Promise<void> };
     void client.end();
   };
 
-  /** The database ends the connection, as it does with one that was idle for too long. */
+  /** Terminates the connection on the server, as an idle time-out does. */
   async function disconnect({ queryRunner }: { queryRunner: QueryRunner }): Promise<void> {
     const [row] = (await queryRunner.query('SELECT pg_backend_pid() AS pid')) as { pid: number }[];
     await postgres.query('SELECT pg_terminate_backend($1::int)', [row?.pid]);
@@ -508,7 +508,7 @@ describe('a COMMIT that was not sent', () => {
     ['by hand', sellByHand],
   ] as const;
 
-  /** The last that runs before the COMMIT reaches the connection. */
+  /** The last hook before the COMMIT reaches the connection. */
   const beforeCommit = (
     hook: (event: { queryRunner: QueryRunner }) => Promise<void>,
   ): EntitySubscriberInterface => ({
@@ -544,7 +544,7 @@ describe('a COMMIT that was not sent', () => {
       const [begun, asked] = [makeGate(), makeGate()];
       let calls = 0;
       const giveBack = async ({ queryRunner }: { queryRunner: QueryRunner }): Promise<void> => {
-        if (calls++ > 0) return; // the COMMIT of the next one
+        if (calls++ > 0) return; // the COMMIT of the next transaction
         begun.open();
         await asked.opened;
         await queryRunner.release();
@@ -717,10 +717,10 @@ describe('a COMMIT that was not sent', () => {
 describe('a COMMIT that the server refuses', () => {
   const redis = useRedis();
 
-  /** Not with a server that others use: this one becomes read-only. */
+  /** Uses its own server, because the test makes it read-only. */
   const describeWithOwnMariaDb = describeIf(findMariaDbPrograms() !== undefined, 'no MariaDB');
 
-  /** A server of its own, for the duration of the test, and a user who may not write when it is read-only. */
+  /** Starts a server for the current test, and creates a user who cannot write while the server is read-only. */
   async function startServer() {
     const server = await MariaDbServer.start();
     afterTest(() => server.stop());
@@ -757,7 +757,7 @@ describe('a COMMIT that the server refuses', () => {
         await expect(sale).rejects.toHaveProperty('driverError.errno', 1290);
         expect(await isHeld(redis.url, 'sales')).toBe(false);
         await admin.query('SET GLOBAL read_only = 0');
-        await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+        await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
         expect(await dataSource.query('SELECT id FROM sales')).toEqual([]);
       },
       90_000,

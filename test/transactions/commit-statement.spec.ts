@@ -30,7 +30,7 @@ describe('a COMMIT in a statement', () => {
     const sleepOf = (seconds: number): string =>
       type === 'postgres' ? `SELECT pg_sleep(${seconds})` : `SELECT SLEEP(${seconds})`;
 
-    /** Its lock is lost while its commit hook runs. */
+    /** Opens a data source. The lock is lost while its commit hook runs. */
     const open = async () => {
       const { dataSource, locks } = await startLocked();
       let hooks = 0;
@@ -63,7 +63,7 @@ describe('a COMMIT in a statement', () => {
             await takeOne(runner.manager);
             await runner.commitTransaction();
           } catch (error) {
-            await runner.rollbackTransaction().catch(() => {}); // its connection may be closed
+            await runner.rollbackTransaction().catch(() => {}); // the connection may be closed
             throw error;
           } finally {
             await runner.release();
@@ -79,7 +79,7 @@ describe('a COMMIT in a statement', () => {
       expect([hooks(), await stock.quantity()]).toEqual([1, 100]);
     });
 
-    /** The hook has not awaited it, so the COMMIT waits in the driver until it is answered. */
+    /** The hook does not await the statement, so the COMMIT waits in the driver until the statement is answered. */
     it.each(ways)('sends none after an unanswered statement, for %s', async (_, sell) => {
       const { dataSource, locks } = await startLocked();
       let order: Promise<unknown> | undefined;
@@ -186,7 +186,10 @@ describe('a COMMIT in a statement', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
-    /** It is sent after the gate, and nobody awaits it: at the COMMIT the driver does not know what became of it. */
+    /**
+     * Sends a failing statement after the gate, without awaiting it: at the COMMIT, the driver does not know its
+     * outcome.
+     */
     const fail = (client: { query(sql: string): Promise<unknown> }): void =>
       void client.query('SELECT 1 / 0').catch(() => {});
 
@@ -208,13 +211,13 @@ describe('a COMMIT in a statement', () => {
       expect([hooks, await stock.quantity()]).toEqual([1, 100]);
     });
 
-    /** The driver knows what became of the transaction: that comes after the error. */
+    /** Waits for ReadyForQuery, which follows the error and tells the driver the state of the transaction. */
     const serverIsReady = async (runner: QueryRunner): Promise<void> => {
       const client = (await runner.connect()) as { readyForQuery: boolean };
       await eventually(() => expect(client.readyForQuery).toBe(true));
     };
 
-    /** The hook swallows the error. */
+    /** The hooks swallow the error. */
     const hooks: [string, (runner: QueryRunner) => void | Promise<unknown>][] = [
       ['and was not awaited', fail],
       [
@@ -258,7 +261,7 @@ describe('a COMMIT in a statement', () => {
         });
         await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
         expect([calls, await stock.quantity()]).toEqual([1, 100]);
-        // The same connection is in order, and so is the next sale.
+        // The connection still works, and so does the next sale.
         await dataSource.transaction((manager) => stock.takeOne(manager));
         expect(await stock.quantity()).toBe(99);
       });
@@ -332,7 +335,7 @@ describe('a COMMIT in a statement', () => {
         const savepoint = last.startsWith('RELEASE') ? 'SAVEPOINT nothing; ' : '';
         const { told, isHeld: lasts } = await sellAnd(savepoint + last);
         expect(told).toBeInstanceOf(LockCommitUnknownError);
-        expect(lasts).toBe(true); // as long as the lease
+        expect(lasts).toBe(true); // until the lease ends
         expect(await stock.quantity()).toBe(100);
       },
     );
@@ -407,13 +410,13 @@ describe('a COMMIT after a failure', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** What the code that opens the transaction does: it continues after the failure, and commits. */
+  /** Opens transactions with code that continues after the failure of its body, and commits. */
   async function openAll() {
     const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
     afterTest(() => pool.end());
     const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
     const { locks } = await startLocks(redis.url);
-    /** What its COMMIT was told. */
+    /** The outcome of the COMMIT. */
     let told: unknown = 'committed';
     const sell = (
       fail: () => Promise<unknown>,
@@ -438,7 +441,7 @@ describe('a COMMIT after a failure', () => {
           client.release();
         }
       });
-    /** Somebody who has the same connection next. */
+    /** The next user of the same connection. */
     const nextUser = (): Promise<unknown> =>
       pool.query('UPDATE stock SET quantity = quantity - 10 WHERE id = $1', [stock.product]);
     return { locks, sell, nextUser, commitWasTold: () => told };
@@ -494,7 +497,7 @@ describe('a COMMIT followed by statements', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
-    /** @param end sends what ends the transaction */
+    /** @param end sends the statement that ends the transaction */
     const sell = async (
       end: (client: pg.PoolClient) => Promise<unknown>,
     ): Promise<{ told: unknown; left: number; isHeld: boolean }> => {
@@ -569,7 +572,7 @@ describe('a COMMIT whose error is swallowed', () => {
     const postgres = usePostgres();
     const stock = useStock(postgres);
 
-    /** Sells, and says that it has, whatever becomes of the COMMIT. */
+    /** Sells, and reports success whatever the outcome of the COMMIT. */
     const sell = async (
       commit: (client: pg.PoolClient) => Promise<unknown>,
     ): Promise<{ told: unknown; isHeld: boolean }> => {
@@ -641,7 +644,7 @@ describe('a status that is known', () => {
   const header = (serverStatus: number) => ({ affectedRows: 0, serverStatus });
   const [OPEN, NONE] = [header(1), header(0)];
 
-  /** Asks, and leaves the answer to the test. */
+  /** Queries the status; the test gives the reply. */
   function ask(status: KnownStatus): { asked: Promise<void>; answer: Callback } {
     let answer: Callback = () => {};
     const asked = status.ask((args) => (answer = args[1] as Callback));

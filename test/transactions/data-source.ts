@@ -2,7 +2,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import type { ConnectionSettings } from '../support/databases.js';
 
-/** Closed after the test. */
+/** Opens a data source. Closed after the test. */
 export async function openDataSource(
   type: 'postgres' | 'mysql',
   { host, port, user, password, database }: ConnectionSettings,

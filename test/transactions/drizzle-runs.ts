@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm';
 import type { NodePgDatabase } from 'drizzle-orm/node-postgres';
 import type { Runs } from './stock.js';
 
-/** Runs statements with `$1` in a transaction of Drizzle. */
+/** Runs statements with `$1` placeholders in a transaction of Drizzle. */
 export function drizzleRuns(tx: NodePgDatabase): Runs {
   return {
     query: async (text: string, params: (string | number)[]) => {

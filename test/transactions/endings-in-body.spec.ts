@@ -35,7 +35,10 @@ import { useStock } from './stock.js';
 describe('the body ends the transaction', () => {
   const redis = useRedis();
 
-  /** What a connection of mysql2/promise is made of. Its types say that this were another one of the same kind. */
+  /**
+   * The callback connection inside a connection of mysql2/promise. The type declarations wrongly call it a promise
+   * connection.
+   */
   function callbacksOf({ connection }: PoolConnection): CallbackConnection {
     return connection as unknown as CallbackConnection;
   }
@@ -106,7 +109,7 @@ describe('the body ends the transaction', () => {
     const mariaDb = useMariaDb();
     const stock = useStock(mariaDb, 'mysql');
 
-    /** Runs a body under a lock, on the only connection of a pool. */
+    /** Runs a body under a lock, on a pool of one connection. */
     const transact = async (body: (client: CallbackConnection) => Promise<unknown>) => {
       const pool = createCallbackPool({ uri: mariaDb.url, connectionLimit: 1 }).promise();
       afterTest(() => pool.end());
@@ -176,7 +179,7 @@ describe('the body ends the transaction', () => {
       });
       await expect(transacted).rejects.toThrow(LockInTransactionError);
       expect(executeLate).toThrow(LockInTransactionError);
-      await pool.query('SELECT 1'); // behind what would have been sent
+      await pool.query('SELECT 1'); // queued behind any statement that was sent before
       expect([answers, await stock.quantity()]).toEqual([[], 100]);
     });
   });
@@ -214,7 +217,7 @@ describe('the body ends the transaction', () => {
           await stock.takeOne(manager);
           const end = async (): Promise<void> => {
             const rows = await manager.queryRunner?.stream('COMMIT');
-            for await (const row of rows ?? []) void row; // it is sent when it is read
+            for await (const row of rows ?? []) void row; // the statement is sent when the stream is read
           };
           await end().catch((error: unknown) => (refusal = error)); // swallowed
           await stock.takeOne(manager);
@@ -233,12 +236,11 @@ describe('the body ends the transaction', () => {
     endedByStream('mysql', useMariaDb),
   );
 
-  /** A transaction of Drizzle. */
   interface DrizzleTx {
     execute(statement: ReturnType<typeof textOf.raw>): PromiseLike<unknown>;
   }
 
-  /** Runs a body under a lock. */
+  /** Runs a body in a transaction under a lock. */
   async function transactWithDrizzle(
     database: { transaction<R>(body: (tx: DrizzleTx) => Promise<R>): Promise<R> },
     send: (execute: (text: string) => PromiseLike<unknown>) => Promise<unknown>,
@@ -413,13 +415,13 @@ describe('the body ends the transaction', () => {
 describe('a branch ends the transaction late', () => {
   const redis = useRedis();
 
-  /** A branch of a body, which has not awaited it. */
+  /** A branch of a body that does not await it. */
   interface Branch {
-    /** The body is done, and the COMMIT is not sent yet. */
+    /** Resolves when the body has ended and the COMMIT is not sent yet. */
     readonly isDue: Promise<void>;
-    /** Lets it work, and waits for it. */
+    /** Lets the branch continue, and waits for its end. */
     goOn(): Promise<void>;
-    /** What it was told. */
+    /** The outcome of the branch. */
     told: unknown;
   }
 
@@ -544,7 +546,7 @@ describe('the body gives its connection back', () => {
 
   interface Given {
     readonly pool: pg.Pool;
-    /** Runs a body that is given what sends statements in its transaction, and what gives the connection back. */
+    /** Runs a body with functions that send a statement in its transaction and release its connection. */
     readonly transact: (
       body: (send: (sql: string) => Promise<unknown>, giveBack: () => unknown) => Promise<unknown>,
     ) => Promise<unknown>;
@@ -556,7 +558,7 @@ describe('the body gives its connection back', () => {
     return { dataSource, pool };
   };
 
-  /** On a pool of one connection. */
+  /** The ways to open a transaction, each on a pool of one connection. */
   const WAYS: Record<string, () => Promise<Given>> = {
     'TypeORM, with a callback': async () => {
       const { dataSource, pool } = await openTypeOrm();
@@ -605,7 +607,7 @@ describe('the body gives its connection back', () => {
     },
   };
 
-  // The pool calls them in the async context of the code that gives the connection back.
+  // The pool calls waiting callers in the async context of the code that releases the connection.
   it.each(Object.keys(WAYS))(
     'a caller that waits for the connection that a body releases after its ROLLBACK is not refused: %s',
     async (name) => {
@@ -638,17 +640,17 @@ describe('the body rolls back', () => {
   const stock = useStock(postgres);
 
   interface Sale {
-    /** In the transaction. */
+    /** Sends a statement in the transaction. */
     readonly send: (sql: string) => Promise<unknown>;
-    /** By the method of the library. */
+    /** Rolls back with the method of the library. */
     readonly rollBack: () => Promise<unknown>;
-    /** In no transaction; with MikroORM, by what was in one. */
+    /** Sends a statement outside a transaction; with MikroORM, through the EntityManager that was in one. */
     readonly sendBeside: (sql: string) => Promise<unknown>;
   }
 
   type Transact = (body: (sale: Sale) => Promise<unknown>) => Promise<unknown>;
 
-  /** On a pool of one connection. */
+  /** The libraries, each on a pool of one connection. */
   const LIBRARIES: Readonly<Record<string, () => Promise<Transact>>> = {
     Knex: async () => {
       const knex = knexOf({ client: 'pg', connection: postgres.url, pool: { min: 0, max: 1 } });
@@ -737,7 +739,7 @@ describe('the body rolls back', () => {
         await sendBeside(sell()).catch((error: unknown) => refused.push(error));
       });
       await sale.catch(() => {});
-      // An EntityManager continues without its transaction, as if nothing had happened.
+      // An EntityManager silently continues without its transaction.
       const isRefused = name === 'MikroORM';
       expect([refused.length, await stock.quantity()]).toEqual(isRefused ? [1, 100] : [0, 99]);
     });

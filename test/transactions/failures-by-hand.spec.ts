@@ -25,7 +25,7 @@ describe('a connection dies', () => {
 
   type Work = (runner: QueryRunner) => Promise<unknown>;
 
-  /** As much code does it: it leaves a query runner alone that TypeORM itself has released. */
+  /** A transaction as it is often written: a query runner that TypeORM has released itself is left alone. */
   async function transact(dataSource: DataSource, work: Work): Promise<void> {
     const runner = dataSource.createQueryRunner();
     try {
@@ -40,7 +40,7 @@ describe('a connection dies', () => {
     }
   }
 
-  /** The database ends the connection, as it does with one that was idle for too long. */
+  /** Terminates the connection on the server, as an idle time-out does. */
   async function kill(runner: QueryRunner, pid = pidOf(runner)): Promise<void> {
     await postgres.query('SELECT pg_terminate_backend($1::int)', [await pid]);
     await eventually(() => expect(runner.isReleased).toBe(true));
@@ -51,7 +51,7 @@ describe('a connection dies', () => {
     return row?.pid;
   }
 
-  /** As `kill`, but no statement of the runner comes before it. */
+  /** Like `kill`, but sends no statement on the query runner first. */
   async function killUnseen(runner: QueryRunner): Promise<void> {
     await postgres.query(
       `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -68,7 +68,7 @@ describe('a connection dies', () => {
     await ended;
   }
 
-  /** In a nested transaction. */
+  /** Runs the work in a nested transaction. */
   const nested =
     (work: Work): Work =>
     async (runner) => {
@@ -82,7 +82,7 @@ describe('a connection dies', () => {
       }
     };
 
-  /** Fails the first time, because it has no connection any more. */
+  /** Loses its connection in the first run. */
   const dyingOnce = (die: Work, sell: Work): Work => {
     let hasDied = false;
     return async (runner) => {
@@ -113,7 +113,7 @@ describe('a connection dies', () => {
   }
 
   const sell: Work = (runner) => stock.takeOne(runner);
-  /** Of the gate, which asks the database about the transaction. */
+  /** The statement with which the gate checks the transaction. */
   const LAST_LOOK = /'inside'/;
   const BY_FENCE = [
     ['with the fence', true],
@@ -167,7 +167,7 @@ describe('a connection dies', () => {
       const { dataSource, locks } = await start(true, subscriber, 3_000);
       const sale = locks.withLock(stock.key, () =>
         transact(dataSource, async (runner) => {
-          // It asks if the transaction is older than its idle time-out.
+          // The gate sends that statement only if the transaction is older than its idle time-out.
           for (let i = 0; i < 5; i++) await runner.query('SELECT pg_sleep(0.2)');
         }),
       );
@@ -644,7 +644,7 @@ describe('a COMMIT fails', () => {
       expect(outcome).toBeInstanceOf(Error);
       connection.query = query;
       await runner.release();
-      // The pool hands the same connection out again.
+      // The pool hands out the same connection again.
       await dataSource.transaction((manager) => manager.query('SELECT 1'));
       expect(await stock.quantity()).toBe(100);
     });
@@ -667,7 +667,7 @@ describe('a COMMIT fails', () => {
           expect.stringContaining('error in your SQL syntax'),
         );
         dataSource.subscribers.length = 0;
-        await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+        await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
         expect(await stock.quantity()).toBe(100);
       },
     );
@@ -677,7 +677,7 @@ describe('a COMMIT fails', () => {
       const again = await locks.withLock(stock.key, async () => {
         await runner.startTransaction();
         await told(runner.commitTransaction());
-        await runner.query('CREATE TABLE made (id int)'); // commits
+        await runner.query('CREATE TABLE made (id int)'); // commits implicitly
         const refused = await told(runner.commitTransaction());
         await runner.rollbackTransaction();
         return refused;
@@ -703,11 +703,11 @@ describe('statements come late', () => {
       runner.query(`UPDATE stock SET quantity = quantity + 1000 WHERE id = '${stock.product}'`);
 
     /**
-     * A transaction that takes one piece, has a branch that nobody awaits, and is ended.
+     * Takes one piece in a transaction, starts a branch that it does not await, and ends the transaction.
      *
-     * @param hook of TypeORM, in which the branch continues
+     * @param hook the TypeORM hook in which the branch continues
      * @param act what the hook itself does
-     * @returns what the branch is told
+     * @returns the outcome of the branch
      */
     const transaction = async (
       hook: Hook,

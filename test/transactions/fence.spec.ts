@@ -71,7 +71,7 @@ describe('the order of claims', () => {
 
   const CONNECTED = { isConnected: true };
 
-  /** Whether it is settled before anything else happens. */
+  /** Whether `work` settles without waiting for anything else. */
   async function isSettled(work: Promise<unknown>): Promise<boolean> {
     let settled = false;
     const note = (): void => void (settled = true);
@@ -122,7 +122,7 @@ describe('claims in savepoints', () => {
 
   interface Started {
     readonly dataSource: DataSource;
-    /** Acquired elsewhere: no transaction is opened where a lock was acquired. */
+    /** Acquired in another async context: no transaction is opened in a context that has acquired a lock. */
     readonly lock: Handle;
   }
 
@@ -133,7 +133,7 @@ describe('claims in savepoints', () => {
     return { dataSource, lock: await elsewhere.runInAsyncScope(() => locks.acquire(stock.key)) };
   }
 
-  /** A nested transaction that is rolled back. */
+  /** Runs the work in a nested transaction that is rolled back. */
   async function rolledBack(manager: EntityManager, work: () => Promise<unknown>): Promise<void> {
     const nested = manager.transaction(async () => {
       await work();
@@ -142,7 +142,7 @@ describe('claims in savepoints', () => {
     await expect(nested).rejects.toThrow('back to the savepoint');
   }
 
-  /** What the transaction sees of its claim. */
+  /** The fencing token of its claim, as the transaction sees it. */
   async function claimIn(manager: EntityManager): Promise<number> {
     const rows: { token: string }[] = await manager.query(
       'SELECT token FROM lock_fence WHERE lock_key = $1',
@@ -234,7 +234,7 @@ describe('pruning the fence table', () => {
 
   const DAY_US = 86_400_000_000;
 
-  /** What a token of so many days ago is. */
+  /** A fencing token that was issued this many days ago. */
   const daysAgo = (days: number): number => Date.now() * 1_000 - days * DAY_US;
 
   function pruning(dialect: 'postgres' | 'mysql', useDatabase: () => TestDatabase): void {
@@ -324,7 +324,7 @@ describe('pruning the fence table', () => {
       await claiming.startTransaction();
       await claiming.query(`UPDATE ${table} SET token = ${daysAgo(0)} WHERE lock_key = 'claimed'`);
       const pruning = prune();
-      await (dialect === 'postgres' ? pruning : sleep(500)); // MySQL waits for that row alone
+      await (dialect === 'postgres' ? pruning : sleep(500)); // on MySQL, pruning waits for that row
       await claiming.commitTransaction();
       await claiming.release();
       await pruning;
@@ -341,25 +341,27 @@ describe('a lock inside its transaction', () => {
   const CALLERS = 20;
   const POOL_SIZE = 5;
   const PROBE_EVERY_MS = 20;
-  /** A pool that is eaten up keeps everybody waiting until somebody gives up. */
+  /** An exhausted pool keeps all callers waiting until one of them gives up. */
   const WAIT_MS = 60_000;
   const WORST_WAIT_MS = 20_000;
 
-  /** Asks the pool for a connection again and again. @returns ends it, and tells the longest wait for an answer */
+  /**
+   * Requests a connection from the pool at intervals. @returns a function that stops this and returns the longest wait
+   */
   function probe(dataSource: DataSource): () => Promise<number> {
     const waits: Promise<number>[] = [];
     const timer = setInterval(() => {
       const askedAt = performance.now();
       waits.push(dataSource.query('SELECT 1').then(() => performance.now() - askedAt));
     }, PROBE_EVERY_MS);
-    afterTest(() => clearInterval(timer)); // also if it failed
+    afterTest(() => clearInterval(timer)); // also if the test fails
     return async () => {
       clearInterval(timer);
       return Math.max(...(await Promise.all(waits)));
     };
   }
 
-  /** Callers that open a transaction first, then ask for the lock, and need a second connection under it. */
+  /** Tests callers that open a transaction, then request the lock, and then need a second connection. */
   function wrongNesting(type: 'postgres' | 'mysql', useDatabase: () => TestDatabase): void {
     const redis = useRedis();
     const database = useDatabase();
@@ -407,7 +409,7 @@ describe('a lock inside its transaction', () => {
   );
 });
 
-/** Results that are read, and left, inside of the transaction that opened the lock, or is restarted for it. */
+/** Results that are read, partly or fully, inside the transaction that opened the lock or that is restarted for it. */
 describe('reading the fence inside a transaction', () => {
   const redis = useRedis();
   const postgres = usePostgres();
@@ -445,7 +447,7 @@ describe('reading the fence inside a transaction', () => {
     }
   }
 
-  /** Opens a transaction that reads the result in this way. */
+  /** Opens a transaction that reads the result of the handler with `read`. */
   function transactionInterceptor(
     read: (result: Observable<unknown>) => Promise<unknown>,
   ): NestInterceptor {
@@ -596,7 +598,7 @@ describe('several lock services', () => {
   const redis = useRedis();
   const postgres = usePostgres();
 
-  /** Their names are in the opposite order. */
+  /** The names sort in the opposite order. */
   @Injectable()
   class Services {
     constructor(

@@ -57,7 +57,7 @@ describe('after the answer to the COMMIT', () => {
       'that fails as if it had been refused does not change what is committed: a transaction %s',
       async (_, open) => {
         const dataSource = lockAwareDataSource(await openDataSource(type, database.settings));
-        // As of typeorm-transactional: what is begun in the body is then refused for a while after a rollback.
+        // Marks a data source of typeorm-transactional: after a rollback, what its body begins is refused for a while.
         Object.assign(dataSource, { '@transactional/data-source': 'default' });
         const { locks } = await startLocks(redis.url, { fence: true });
         dataSource.subscribers.push({
@@ -104,7 +104,7 @@ describe('hooks of subscribers', () => {
 
   class Planned extends Error {}
 
-  /** What the hook does with the query runner, and how many it sells. */
+  /** What the hook does with the query runner, and how many pieces it sells. */
   const IN_HOOK: Record<string, [sold: number, act: (runner: QueryRunner) => Promise<unknown>]> = {
     'begins and commits by hand': [
       1,
@@ -146,7 +146,7 @@ describe('hooks of subscribers', () => {
 
   type Work = (manager: EntityManager) => Promise<void>;
 
-  /** The ways to open the first one, and the one after it. */
+  /** The ways to open the first transaction and the one after it. */
   const FIRST: Record<
     string,
     (dataSource: DataSource, runner: QueryRunner, work: Work) => Promise<void>
@@ -178,7 +178,7 @@ describe('hooks of subscribers', () => {
     return { dataSource, call };
   }
 
-  /** Acts in the hook after the first transaction. */
+  /** Calls `act` once, in the hook after the first transaction. */
   function actOnce(
     { subscribers }: DataSource,
     hook: string,
@@ -195,7 +195,7 @@ describe('hooks of subscribers', () => {
     subscribers.push(subscriber);
   }
 
-  /** Sells one, or, if the hook is the one after a rollback, fails. */
+  /** Sells one piece, and then fails if the hook is the one after a rollback. */
   const firstOf =
     (hook: string): Work =>
     async (manager) => {
@@ -209,7 +209,7 @@ describe('hooks of subscribers', () => {
   describe.each(HOOKS)('%s', (hook) => {
     describe.each(Object.entries(FIRST))('of a transaction %s', (name, open) => {
       describe.each(Object.entries(IN_HOOK))('%s', (what, [sold, act]) => {
-        // Without a lock, TypeORM gives back a connection there that is still in its transaction.
+        // There, without a lock, TypeORM returns a connection to the pool that is still in a transaction.
         const isTypeOrms = name === 'with a callback' && what.endsWith('in an open savepoint');
         it.each(isTypeOrms ? HOW.slice(1) : HOW)('%s', async (how) => {
           const { dataSource, call } = await start(how, 2);
@@ -344,7 +344,7 @@ describe('a second transaction on the same query runner', () => {
   const left = (hook: string): number => (hook === 'afterTransactionCommit' ? 99 : 100);
 
   describe('a second transaction that a hook after the end begins on the same query runner', () => {
-    /** The first one, which sells one or is rolled back. */
+    /** Runs the first transaction, which sells one piece or is rolled back. */
     const runFirst = async (hook: string, runner: QueryRunner): Promise<void> => {
       await runner.startTransaction();
       await stock.takeOne(runner.manager);
@@ -401,7 +401,7 @@ describe('a second transaction on the same query runner', () => {
       });
       const runner = dataSource.createQueryRunner();
       await locks.withLock(stock.key, () => runFirst(hook, runner));
-      expect(await isHeld(redis.url, stock.key)).toBe(true); // it lasts until the second one has ended
+      expect(await isHeld(redis.url, stock.key)).toBe(true); // until the second transaction has ended
       await runner.commitTransaction();
       expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([
         left(hook) - 1,
@@ -429,7 +429,7 @@ describe('a nested transaction', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** A query runner on whose first nested commit the hook after it throws. */
+  /** Opens a data source whose hook after the first nested commit throws. */
   async function start() {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });

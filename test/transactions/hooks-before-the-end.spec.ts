@@ -26,7 +26,7 @@ describe('hooks that leave a transaction open', () => {
   type How = 'with TypeORM alone' | 'without a lock' | 'under a lock' | 'under a fenced lock';
   type Act = (runner: QueryRunner) => Promise<unknown>;
 
-  /** Over a pool of one connection. Each hook acts once. */
+  /** Opens a pool of one connection. Each hook acts once. */
   async function start(
     how: How,
     hooks: Record<string, Act>,
@@ -59,14 +59,14 @@ describe('hooks that leave a transaction open', () => {
     return { dataSource, call };
   }
 
-  /** @returns the name of its error */
+  /** @returns the class of the error, or 'done' */
   const told = (work: Promise<unknown>): Promise<string> =>
     work.then(
       () => 'done',
       (error: Error) => error.constructor.name,
     );
 
-  /** To sell the same product once more. */
+  /** Restores the quantity, to sell the same product once more. */
   async function restock(): Promise<void> {
     await postgres.query('UPDATE stock SET quantity = 100 WHERE id = $1', [stock.product]);
   }
@@ -93,7 +93,7 @@ describe('hooks that leave a transaction open', () => {
       },
     };
 
-    /** Sells one, and then one more on the same query runner. @returns what was told of both, and what is sold */
+    /** Sells twice on the same query runner. @returns both outcomes, and how many pieces are sold */
     async function sellTwo(how: How, act: Act): Promise<unknown[]> {
       const { dataSource, call } = await start(how, { afterTransactionStart: act });
       const outcome = await call(async () => {
@@ -167,7 +167,9 @@ describe('hooks that leave a transaction open', () => {
     },
   };
 
-  /** A failed transaction, and the next one of the pool, which commits what is open. @returns how many are sold */
+  /**
+   * Runs a transaction that fails, then another that would commit what is left open. @returns how many pieces are sold
+   */
   async function soldAfter(shape: string, how: How, hook: string, act: Act): Promise<number> {
     const { dataSource, call } = await start(how, { [hook]: act });
     const work = async (manager: EntityManager): Promise<void> => {
@@ -213,7 +215,7 @@ describe('hooks that leave a transaction open', () => {
       },
     );
 
-    // Also without a lock, the ROLLBACK is sure with a callback, and what is begun by hand ends with its query runner.
+    // Even without a lock, a callback is always rolled back, and what is begun by hand ends with its query runner.
     const sure = shape === 'by hand' ? 'beforeTransactionStart' : 'beforeTransactionRollback';
     const asTypeOrm = FAILS.filter(([hook]) => hook !== sure);
     it.each(asTypeOrm)(
@@ -286,14 +288,14 @@ describe('hooks at the start that end the transaction', () => {
     },
   };
 
-  /** What begins under the lock: a claim, time-outs alone, or nothing. */
+  /** What begins a transaction under the lock: a claim, time-outs alone, or nothing. */
   const OPTIONS = {
     'with the fence': { fence: true },
     'with time-outs': {},
     'with nothing': { transactionTimeouts: false },
   } as const;
 
-  /** The hooks behind the statement that begins it. Each acts once. */
+  /** The hooks after the statement that begins the transaction. Each acts once. */
   const GIVES_BACK: Record<string, (stock: Stock) => EntitySubscriberInterface> = {
     afterTransactionStart: (stock) => {
       let calls = 0;
@@ -321,7 +323,7 @@ describe('hooks at the start that end the transaction', () => {
     const database = useDatabase();
     const stock = useStock(database, type);
 
-    /** Sells one. @param sql what the hook after the start sends for it, the first time */
+    /** Sells one piece. @param sql what the hook after the start sends the first time */
     const sell = async (
       open: (dataSource: DataSource, work: Work) => Promise<unknown>,
       options: (typeof OPTIONS)[keyof typeof OPTIONS],
@@ -376,7 +378,7 @@ describe('hooks at the start that end the transaction', () => {
           const sale = locks.withLock(stock.key, () => open(dataSource, () => Promise.resolve()));
           await expect(sale).rejects.toThrow('released');
           dataSource.subscribers.length = 0;
-          await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+          await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
           expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([
             100,
             false,
@@ -400,7 +402,7 @@ describe('hooks that end the transaction', () => {
 
   const FORMS: Record<string, OpensTransaction> = {
     'with a callback': withCallback,
-    'by hand': byHand((runner) => runner.rollbackTransaction().catch(() => {})), // a hook may have done so
+    'by hand': byHand((runner) => runner.rollbackTransaction().catch(() => {})), // a hook may have done this
   };
 
   /** The hooks between the gate and the COMMIT. */
@@ -559,7 +561,7 @@ describe('hooks that end the transaction', () => {
             const failing = queryRunner.query('SELECT * FROM no_such_table').catch(() => {});
             inHook = await queryRunner.query('COMMIT').catch((error: unknown) => error);
             await failing;
-            await queryRunner.query('BEGIN'); // nobody can tell that this is another one
+            await queryRunner.query('BEGIN'); // the library cannot tell that this is another transaction
             await queryRunner.query('UPDATE stock SET quantity = 500 WHERE id = $1', [
               stock.product,
             ]);
@@ -593,7 +595,7 @@ describe('hooks that end the transaction', () => {
       return { dataSource, locks };
     };
 
-    /** Another transaction wants the two rows in the other order, and has done more, so that it is not the victim. */
+    /** Creates a deadlock with another transaction, which has written more, so that it is not the victim. */
     async function deadlock(runner: QueryRunner): Promise<unknown> {
       const [mine, others] = [`${stock.product}-mine`, `${stock.product}-others`];
       const other = await openDataSource('mysql', mariaDb.settings, 1);
@@ -609,7 +611,7 @@ describe('hooks that end the transaction', () => {
       await runner.query(raise, [mine]);
       const rivals = rival.query(raise, [mine]);
       await eventually(async () => {
-        await sleep(150); // MariaDB looks again only if nobody has asked for 100 ms
+        await sleep(150); // MariaDB refreshes this table only if it was not read for 100 ms
         const waiting = "SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'";
         expect(await mariaDb.query(waiting)).toHaveLength(1);
       });
@@ -733,7 +735,7 @@ describe('hooks that end the transaction', () => {
           }),
         );
         const after = await count({ query: (sql) => dataSource.query(sql) });
-        expect(after - before).toBe(own + 3); // the savepoint, the COMMIT and the question itself
+        expect(after - before).toBe(own + 3); // the savepoint, the COMMIT and this query
       },
     );
   });
@@ -751,7 +753,7 @@ describe('hooks that release the query runner', () => {
   type How = 'with TypeORM alone' | 'without a lock' | 'under a lock' | 'under a fenced lock';
 
   function describeHooks(type: Type, database: TestDatabase, stock: Stock): void {
-    /** @returns what the sale is told */
+    /** @returns the outcome of the sale, and the data source */
     async function sell(how: How, open: OpensTransaction): Promise<[unknown, DataSource]> {
       const plain = await openDataSource(type, database.settings, 1);
       const dataSource = how === 'with TypeORM alone' ? plain : lockAwareDataSource(plain);
@@ -780,7 +782,7 @@ describe('hooks that release the query runner', () => {
           const [told, dataSource] = await sell(how, open);
           expect(told).toBe(LockInTransactionError.name);
           await dataSource.query(`UPDATE stock SET quantity = 50 WHERE id = '${stock.product}'`);
-          expect(await stock.quantity()).toBe(50); // as others see it
+          expect(await stock.quantity()).toBe(50); // as another connection sees it
         },
       );
 

@@ -57,12 +57,12 @@ describe('statements that nobody awaits', () => {
   const ORMS = [...RESTARTING_ORMS, POSTGRES_JS].map((orm) => [orm.name, orm] as const);
 
   const NOTE = 'INSERT INTO sales (product) VALUES ($1)';
-  /** With it, the COMMIT takes two seconds. */
+  /** Makes the COMMIT take two seconds. */
   const SLOW = 'INSERT INTO slow VALUES (1)';
 
   const note = (tx: Runs): Promise<unknown> => tx.query(NOTE, [stock.product]);
 
-  /** How many rows each transaction has written, whoever was told so. */
+  /** The number of rows that each transaction has committed, whatever its caller was told. */
   const sales = async (): Promise<readonly number[]> => {
     const rows = await postgres.query<{ n: number }>(
       'SELECT count(*)::int AS n FROM sales WHERE product = $1 GROUP BY transaction',
@@ -71,14 +71,14 @@ describe('statements that nobody awaits', () => {
     return rows.map(({ n }) => n);
   };
 
-  /** Drizzle and TypeORM wrap it. */
+  /** Drizzle and TypeORM wrap the error of the driver. */
   interface FromDriver extends Error {
     readonly driverError?: unknown;
   }
 
   type Told = 'done' | 'refused' | 'failed';
 
-  /** `failed`: the library has refused it, or its connection. */
+  /** `failed`: refused by the ORM or its connection, not by the lock. */
   const told = (statement: Promise<unknown>): Promise<Told> =>
     statement.then(
       () => 'done' as const,
@@ -93,13 +93,13 @@ describe('statements that nobody awaits', () => {
       `SELECT count(*)::int AS n FROM pg_stat_activity
      WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
     );
-    if (row?.n !== 1) throw new Error('Nobody commits');
+    if (row?.n !== 1) throw new Error('No connection is committing');
   };
 
   describe.each(ORMS)(
     'a statement that nobody awaits in a transaction under a lock: %s',
     (_, orm) => {
-      const refused = orm.name.startsWith('Knex') ? 'failed' : 'refused'; // Knex does it by itself
+      const refused = orm.name.startsWith('Knex') ? 'failed' : 'refused'; // Knex itself refuses it
 
       it('is refused while the COMMIT is in flight', async () => {
         const { locks, transaction } = await orm.start(redis.url, postgres, { fence: {} });
@@ -150,12 +150,12 @@ describe('statements that nobody awaits', () => {
     },
   );
 
-  /** A part of the body that is not awaited: it continues when it is let. */
+  /** A branch that the body does not await. It continues on request. */
   function makeBranch() {
     const { opened, open } = makeGate();
     let answer: Promise<Told> | undefined;
     return {
-      /** When it has begun to send. */
+      /** Resolves when the branch continues. */
       goesOn: opened,
       goOn: open,
       begin: (send: () => Promise<unknown>) => void (answer = told(opened.then(send))),
@@ -281,7 +281,7 @@ describe('a driver that repeats the body', () => {
 
   type Body = () => Promise<unknown>;
 
-  /** As the drivers of MongoDB do it: the first run fails when it is to be committed, and the body is called again. */
+  /** Calls the body again after the first run has failed at its commit, as the drivers of MongoDB do. */
   function repeatingTransaction(dataSource: DataSource) {
     return {
       wrapWithTransaction: async (_: unknown, body: Body, setTx: (tx: EntityManager) => void) => {

@@ -104,13 +104,16 @@ describe('lockAwareTransactions', () => {
   });
 });
 
-/** Once a transaction has ended, nothing makes it run again: its caller is told how it has ended. */
+/** Once a transaction has ended, nothing runs it again; its caller learns its outcome. */
 describe('a transaction is committed once', () => {
   const redis = useRedis();
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** Begins a second transaction, which outlives the one around it and asks for a lock until it is told why not. */
+  /**
+   * Begins a second transaction, which outlives the outer one and requests a lock until it learns how the outer one
+   * ended.
+   */
   async function straggle(dataSource: DataSource, locks: LockService) {
     const begun = makeGate();
     const sold = makeGate();
@@ -149,7 +152,7 @@ describe('a transaction is committed once', () => {
           if (!hasSold) return;
           hasSold = false;
           straggling?.sold.open();
-          // What the ORM does next takes round trips, while the code left behind asks again and again.
+          // The ORM needs further round trips, while the code left behind keeps requesting a lock.
           await sleep(50);
           if (hook === 'a hook that fails') throw new Error('behind the COMMIT');
         },
@@ -197,7 +200,7 @@ describe('a transaction is committed once', () => {
     },
   );
 
-  /** A third transaction, begun in a second one that ends at once. */
+  /** Begins a third transaction in a second one, which ends at once. */
   async function beginThird(dataSource: DataSource, work: () => Promise<unknown>) {
     const mayWork = makeGate();
     const { working } = await dataSource.transaction(async () => {
@@ -283,7 +286,7 @@ describe('a transaction is committed once', () => {
   });
 });
 
-/** What opens a transaction may try again by itself, or open another one: what may be committed is not done twice. */
+/** An opener may retry, or open another transaction. Work that may have been committed is not repeated. */
 describe('an opener that tries again', () => {
   const redis = useRedis();
   const database = usePostgres();
@@ -311,7 +314,7 @@ describe('an opener that tries again', () => {
       const { sql, run, locks, takeOne, runs } = await start();
       const sale = locks.withLock(stock.key, () =>
         run(async (wrap) => {
-          await sql.begin((tx) => wrap(tx, takeOne)); // its answer was lost, as far as the opener knows
+          await sql.begin((tx) => wrap(tx, takeOne)); // as if its reply had been lost
           await sql.begin((tx) => wrap(tx, takeOne));
         }),
       );
@@ -389,7 +392,7 @@ describe('an isolation level for one transaction', () => {
   const SESSION = 'SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED';
   const ONCE = 'SET TRANSACTION ISOLATION LEVEL REPEATABLE READ';
 
-  /** Both have read before the lock, and then sell one after the other. @returns why those failed that did */
+  /** Runs two sales at a time, which read before the lock. @returns the errors of those that failed */
   async function bothSell(sell: () => Promise<unknown>): Promise<unknown[]> {
     const settled = await Promise.allSettled([sell(), sell()]);
     return settled.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
@@ -509,7 +512,7 @@ describe('an isolation level for one transaction', () => {
   });
 });
 
-/** `lock.release()` is awaited by the work under the lock, while a transaction keeps the hold. */
+/** The work under the lock awaits `lock.release()` while a transaction keeps the hold. */
 describe('a lock that is released early', () => {
   const redis = useRedis();
   const postgres = usePostgres();
@@ -538,7 +541,7 @@ describe('a lock that is released early', () => {
   const selling = (dataSource: DataSource): Promise<unknown> =>
     dataSource.transaction((manager) => stock.takeOne(manager));
 
-  /** A client of a pool that is used as the recipe says. */
+  /** Sells with a client of a pool, as the recipe does. */
   async function recipe(release: Release): Promise<void> {
     const pool = new pg.Pool({ connectionString: postgres.url });
     afterTest(() => pool.end());
@@ -556,7 +559,7 @@ describe('a lock that is released early', () => {
   interface Way {
     readonly hook?: keyof EntitySubscriberInterface;
     readonly run: (dataSource: DataSource, release: Release) => Promise<unknown>;
-    /** How many are left. */
+    /** The remaining quantity. */
     readonly left: number;
   }
 

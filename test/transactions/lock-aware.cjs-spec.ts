@@ -294,16 +294,16 @@ describe('a lock requested inside a transaction', () => {
     ).rejects.toThrow(/snapshot of its first read/);
     await using other = await locks.acquire(key);
     void other;
-    const timeout = { timeout: 600 } as never; // as other adapters have it
+    const timeout = { timeout: 600 } as never; // an option of other adapters
     const startedAt = performance.now();
     await expect(
       host.withTransaction(timeout, () => locks.withLock(key, async () => {})),
     ).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
-    expect(performance.now() - startedAt).toBeLessThan(5_000); // the default is to wait twice as long
+    expect(performance.now() - startedAt).toBeLessThan(5_000); // the default wait is twice as long
   });
 
   it('waits inside under join for half of the time that Prisma gives a transaction, unless a time is given [D76]', async () => {
-    /** The part of Prisma's client that tells how long its transactions may last. */
+    /** The part of a Prisma client that limits the duration of its transactions. */
     const prismaLike = (dataSource: DataSource, transactionOptions: object): object => ({
       $transaction: (body: (tx: unknown) => Promise<unknown>) => dataSource.transaction(body),
       _engineConfig: { transactionOptions },
@@ -520,7 +520,7 @@ describe('the fence', () => {
     await locks.withLock(stock.key, async (lock) => {
       await host.withTransaction(() => takeOne({ host }));
       expect(await stock.fence()).toBe(lock.fencingToken);
-      // It has claimed the key already: another one would wait for it, in the database.
+      // This transaction has claimed the key: another claim would wait for it in the database.
       const nested = host.withTransaction(() => dataSource.transaction(async () => {}));
       await expect(nested).rejects.toBeInstanceOf(LockInTransactionError);
     });

@@ -25,13 +25,12 @@ import { type Runs, useStock } from './stock.js';
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const;
 
-/** What a transaction costs under a lock. */
 interface LockCosts {
-  /** How many round trips fence and time-outs add to it. */
+  /** How many round trips the fence and the time-outs add to a transaction. */
   readonly roundTrips: number;
 }
 
-/** What every way to open transactions owes to the locks, on PostgreSQL. */
+/** What every way to open transactions on PostgreSQL must guarantee under locks. */
 export function describeLockContract(orm: OrmUnderTest, costs: LockCosts): void {
   describe(orm.name, () => {
     contract(orm);
@@ -45,7 +44,7 @@ export function describeLockContract(orm: OrmUnderTest, costs: LockCosts): void 
 
 function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   let orm: OpenedOrm;
-  afterAll(() => orm.close()); // before the database goes, whose hook is added below
+  afterAll(() => orm.close()); // declared before the hook that drops the database
   const redis = useRedis();
   const postgres = usePostgres();
   const stock = useStock(postgres);
@@ -62,7 +61,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   const start: (options?: Parameters<typeof startLocks>[1]) => ReturnType<typeof startLocks> = (
     options,
   ) => startLocks(redis.url, options);
-  /** Beside the transaction under test. */
+  /** Opens a connection outside the transaction under test. */
   const openRival = async (): Promise<pg.Client> => {
     const rival = new pg.Client({ connectionString: postgres.url });
     await rival.connect();
@@ -223,7 +222,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       await eventually(() => killCommits(postgres));
       expect(await failure).toBeInstanceOf(LockCommitUnknownError);
       expect(await failure).toMatchObject({ code: 'LOCK_COMMIT_UNKNOWN', key: stock.key });
-      expect(((await failure) as Error).cause).toBeInstanceOf(Error); // the driver's
+      expect(((await failure) as Error).cause).toBeInstanceOf(Error); // the error of the driver
       const leftMs = await openAdmin(redis.url).pttl(`lock:{${stock.key}}`);
       expect(leftMs).toBeGreaterThan(0);
       expect(leftMs).toBeLessThanOrEqual(3_000);
@@ -245,13 +244,13 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
         );
         await eventually(() => killCommits(postgres));
         expect(await first).toBeInstanceOf(LockCommitUnknownError);
-        await locks.withLock(stock.key, sell); // joins
+        await locks.withLock(stock.key, sell); // joins the outer hold
       });
       await expect(sale).rejects.toThrow(/Cannot open a transaction .* this one could repeat it/);
       await expect(sale).rejects.toBeInstanceOf(LockCommitUnknownError);
       expect(ran).toBe(1);
       expect(await held()).toBe(true);
-      await locks.withLock(stock.key, sell); // when the lease has ended
+      await locks.withLock(stock.key, sell); // possible once the lease has ended
       expect([ran, await stock.quantity()]).toEqual([2, 99]);
     });
 
@@ -465,7 +464,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
         await expect(sale).rejects.toThrow(/transactionTimeouts: idleMs 150/);
         expect([await held(), await stock.quantity()]).toEqual([false, 100]);
       } else {
-        await sale; // the time-out is not armed
+        await sale; // no time-out is armed
         expect([await held(), await stock.quantity()]).toEqual([false, 99]);
       }
     });
@@ -492,7 +491,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
   }
 }
 
-/** With a time-out of the driver that also ends the wait for the ROLLBACK, which then stays unsent. */
+/** A driver time-out that also ends the wait for the ROLLBACK, which then remains unsent. */
 function unansweredRollbacks({ open }: OrmUnderTest): void {
   const redis = useRedis();
   const postgres = usePostgres();
@@ -516,13 +515,13 @@ function unansweredRollbacks({ open }: OrmUnderTest): void {
       );
       expect(inspect(failure)).toMatch(/timeout/i);
       expect(await isHeld(redis.url, stock.key)).toBe(false);
-      await sleep(3_000); // until the server has done with the statement
+      await sleep(3_000); // until the server has finished the statement
       expect([await leftInside(orm, postgres), await stock.quantity()]).toEqual([0, 100]);
     },
   );
 }
 
-/** On how many connections a transaction is open after each of the pool has taken another one. */
+/** The number of connections with an open transaction, after the whole pool has run another one. */
 async function leftInside(
   orm: OpenedOrm,
   postgres: ReturnType<typeof usePostgres>,
@@ -537,7 +536,7 @@ async function leftInside(
   return inside.length;
 }
 
-/** The process stands still between the gate and the COMMIT, for longer than the lease lasts. */
+/** The process stands still between the gate and the COMMIT for longer than its lease. */
 function refusedCommits({ open, Client }: OrmUnderTest): void {
   const redis = useRedis();
   const postgres = usePostgres();
@@ -562,7 +561,7 @@ function refusedCommits({ open, Client }: OrmUnderTest): void {
   });
 }
 
-/** What earlier transactions have shown of their sessions makes later ones cheaper, and must not make them worse. */
+/** What the library has learned about a session makes later transactions cheaper, and must not make them less safe. */
 function laterTransactions(
   { open, survivesDisconnect = true }: OrmUnderTest,
   costs: LockCosts,
@@ -571,7 +570,7 @@ function laterTransactions(
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** It has had transactions under a lock already. */
+  /** Opens an ORM that has run transactions under a lock before. */
   const start = async () => {
     const proxy = await PostgresProxy.start(postgres.url);
     const orm = await open(proxy.url);

@@ -9,7 +9,7 @@ export interface StartedLocks {
   readonly locks: LockService;
 }
 
-/** An application with locks alone. Closed after the test. */
+/** Starts an application with locks only. Closed after the test. */
 export async function startLocks(
   redisUrl: string,
   options: Omit<RedisLockModuleOptions, 'connection'> = {},
@@ -22,7 +22,7 @@ export async function startLocks(
   return { app, locks: app.get(LockService) };
 }
 
-/** The same for a whole spec file, which closes it. */
+/** Starts such an application for a whole spec file, which must close it. */
 export async function openLockApp(
   redisUrl: string,
   options: Omit<RedisLockModuleOptions, 'connection'> = {},
@@ -35,12 +35,12 @@ export async function openLockApp(
   return { locks: app.get(LockService), close: () => app.close() };
 }
 
-/** What Redis says. */
+/** Whether the lock exists in Redis. */
 export async function isHeld(redisUrl: string, key: string): Promise<boolean> {
   return (await openAdmin(redisUrl).get(`lock:{${key}}`)) !== null;
 }
 
-/** As if the lease had ended and somebody else had taken the key. */
+/** Gives the key to another holder, as if the lease had expired. */
 export async function giveAway(redisUrl: string, key: string): Promise<void> {
   await openAdmin(redisUrl).set(`lock:{${key}}`, 'somebody else', 'PX', 5_000);
 }

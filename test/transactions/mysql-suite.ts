@@ -17,7 +17,7 @@ import { type Stock, useStock } from './stock.js';
 
 const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 
-/** What holds on MariaDB as well as on MySQL. Call it where `describe` may be called. */
+/** The tests for both MariaDB and MySQL. Call it where `describe` may be called. */
 export function mysqlSuite(useDatabase: () => TestDatabase): void {
   const redis = useRedis();
   const database = useDatabase();
@@ -34,7 +34,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     });
 
   const takeOne = ({ host }: { host: Host }): Promise<void> => stock.takeOne(host.tx);
-  /** The transaction reads, and then somebody else changes what it has read. */
+  /** Reads in the transaction, then changes the row outside of it. */
   const outdateSnapshot = async ({ host }: { host: Host }): Promise<void> => {
     await host.tx.query('SELECT quantity FROM stock');
     await database.query('UPDATE stock SET quantity = 50 WHERE id = ?', [stock.product]);
@@ -169,7 +169,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     );
     expect(await stock.quantity()).toBe(96);
     const sell = (): Promise<void> => app.locks.withLock(stock.key, async () => {});
-    // One after the other: a rejection that nobody awaits yet would end the test.
+    // One after the other: a rejection that is not awaited yet would fail the test.
     await expect(app.host.withTransaction(sell)).rejects.toThrow(/snapshot of its first read/);
     await expect(
       app.host.withTransaction({ isolationLevel: 'REPEATABLE READ' }, sell),
@@ -309,7 +309,7 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
     const touch = 'UPDATE stock SET quantity = quantity - 1 WHERE id = ?';
     let swallowed: unknown;
     await rival.startTransaction();
-    // The database ends the smaller of two transactions that wait for each other.
+    // In a deadlock, the database rolls back the smaller transaction.
     await rival.query('UPDATE stock SET quantity = quantity + 0 WHERE id = ?', [other]);
     for (let i = 0; i < 20; i++) {
       await rival.query('INSERT INTO stock VALUES (?, 1)', [uniqueKey('ballast')]);

@@ -1,13 +1,13 @@
 import type { Pool, PoolConnection } from 'mysql2/promise';
 import { lockAwareTransactions, type TransactionGiven } from 'nestjs-locked/transactions';
 
-/** What is said to the connection first, and how the transaction is opened. */
+/** The statements to send before the transaction, and its options. */
 export interface MySql2Opening {
   readonly before?: readonly string[];
   readonly given?: TransactionGiven;
 }
 
-/** Transactions of mysql2 as applications write them around a pool. */
+/** Runs transactions of mysql2 on a pool, as applications write them. */
 export function mysql2Transactions(pool: Pool) {
   const run = lockAwareTransactions<PoolConnection>({ dialect: 'mysql' });
   return <R>(

@@ -17,12 +17,12 @@ const stock = useStock(postgres);
 
 const outOfCredit = (): Promise<never> => Promise.reject(new Error('out of credit'));
 
-/** A transaction, and how a nested one is opened in it. */
+/** A transaction in which nested ones can be opened. */
 interface Opened extends Runs {
   nested<R>(body: (inner: Runs) => Promise<R>): Promise<R>;
 }
 
-/** What opens transactions on a pool with one connection. */
+/** Opens transactions on a pool of one connection. */
 interface Shop {
   readonly withLock: (work: () => Promise<unknown>) => Promise<unknown>;
   transaction<R>(body: (opened: Opened) => Promise<R>): Promise<R>;
@@ -61,7 +61,7 @@ const SHOPS: Record<string, (fence: boolean) => Promise<Shop>> = {
   },
 };
 
-/** A nested transaction that stays open until the test lets it end. */
+/** Opens a nested transaction that remains open until the test ends it. */
 function audit(opened: Opened) {
   let end = (): void => {};
   let begun = (): void => {};
@@ -89,7 +89,7 @@ const state = async (): Promise<unknown> => [
   await stock.quantity(),
   await openTransactions(),
 ];
-/** Another user of the connection, who is at work when the nested transaction ends. */
+/** Another user of the connection, in whose transaction the nested one ends. */
 const someoneElse = (shop: Shop, between: () => Promise<unknown>): Promise<string> =>
   shop.transaction(async (opened) => {
     await opened.query('SELECT 1', []);
@@ -222,7 +222,7 @@ describe('a nested transaction of a subscriber, before the COMMIT', () => {
     await locks.withLock(stock.key, () =>
       dataSource.transaction((manager) => stock.takeOne(manager)),
     );
-    expect(calls).toBe(2); // its own, and that of its nested transaction
+    expect(calls).toBe(2); // its own call, and that of its nested transaction
     expect(await state()).toEqual([false, 98, 0]);
   });
 });
@@ -242,7 +242,7 @@ describe('a query runner driven manually', () => {
       await runner.rollbackTransaction();
     });
     expect(await state()).toEqual([false, 100, 0]);
-    await runner.startTransaction(); // another one, which the nested one must not end
+    await runner.startTransaction(); // the late nested transaction must not end this one
     await stock.takeOne(runner);
     late?.end();
     expect(await late?.told).toBe('failed');
@@ -313,7 +313,7 @@ describe('a nested transaction that outlives a transaction without locks', () =>
       const other = someoneElse(shop, async () => {
         late?.end();
         expect(await late?.told).toBe('failed');
-        await sleep(50); // a connection that is closed is noticed by now
+        await sleep(50); // by now, a closed connection has been noticed
       });
       expect(await other).toBe('committed');
       expect(await stock.quantity()).toBe(100);

@@ -64,7 +64,7 @@ describe('the start of a nested transaction', () => {
       (['under a lock', 'without one'] as const).map((where) => [name, where, sale] as const),
     ),
   )('a nested transaction whose start fails in a hook: on %s, %s', (_, where, sale) => {
-    /** The hook throws at the nested transaction, over a pool of one connection. */
+    /** Runs a sale on a pool of one connection. The hook throws at the nested transaction. */
     async function run(
       hook: 'beforeTransactionStart' | 'afterTransactionStart',
       end: End,
@@ -84,7 +84,7 @@ describe('the start of a nested transaction', () => {
         await (where === 'under a lock' ? locks.withLock(stock.key, work) : work());
       } finally {
         expect(await isHeld(redis.url, stock.key)).toBe(false);
-        await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what is open
+        await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what is open
       }
     }
 
@@ -98,7 +98,7 @@ describe('the start of a nested transaction', () => {
       expect(await stock.quantity()).toBe(100);
     });
 
-    // TypeORM takes the transaction for ended, and sends neither COMMIT nor ROLLBACK.
+    // TypeORM assumes that the transaction has ended, and sends neither COMMIT nor ROLLBACK.
     it('does not keep the transaction open, before the savepoint was sent', async () => {
       const committed = run('beforeTransactionStart', async () => {});
       await expect(committed).rejects.toThrow('Transaction is not started yet');
@@ -130,7 +130,7 @@ describe('the start of a nested transaction', () => {
             await sell(manager);
             await nestedWithCallback(manager);
             const failing = manager.transaction((nested) => sell(nested).then(noMoney));
-            await expect(failing).rejects.toThrow('no money'); // only to its savepoint
+            await expect(failing).rejects.toThrow('no money'); // rolls back to its savepoint only
             await manager.transaction(sell);
           });
         await (where === 'under a lock' ? locks.withLock(stock.key, work) : work());
@@ -145,7 +145,7 @@ describe('the opening of a nested transaction', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** TypeORM counts a nested transaction when its savepoint is there, and asks its subscribers before that. */
+  /** TypeORM counts a nested transaction after its savepoint is set, but calls its subscribers before. */
   describe('a nested transaction that is still being opened when its transaction ends', () => {
     it.each([true, false])('forbids the commit (fence: %s)', async (fence) => {
       const dataSource = lockAwareDataSource(
@@ -157,7 +157,7 @@ describe('the opening of a nested transaction', () => {
       let openings = 0;
       dataSource.subscribers.push({
         beforeTransactionStart: async () => {
-          if (openings++ > 0) await delay; // the first one is that of the transaction itself
+          if (openings++ > 0) await delay; // the first call is for the outer transaction
         },
       });
       let nested: Promise<string> | undefined;
@@ -193,7 +193,7 @@ describe('the rollback of a nested transaction', () => {
   type Where = 'under a lock' | 'without one';
   const WHERE: readonly Where[] = ['under a lock', 'without one'];
 
-  /** A pool of one connection. */
+  /** Opens a pool of one connection. */
   async function start(subscriber: EntitySubscriberInterface = {}) {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     dataSource.subscribers.push(subscriber);
@@ -205,7 +205,7 @@ describe('the rollback of a nested transaction', () => {
 
   const outOfCredit = (): Promise<never> => Promise.reject(new Error('out of credit'));
 
-  /** Throws when it is called for the first time, which is around the rollback of the nested transaction. */
+  /** A hook that throws on its first call, which is around the rollback of the nested transaction. */
   function throwsOnce(): () => Promise<void> {
     let calls = 0;
     return async () => {
@@ -248,7 +248,7 @@ describe('the rollback of a nested transaction', () => {
     return row?.n as number;
   };
 
-  /** Somebody without a lock commits over the same connection. */
+  /** Commits a transaction without a lock on the same connection. */
   const commitNext = (dataSource: DataSource): Promise<unknown> =>
     dataSource.transaction((manager) => manager.query('SELECT 1'));
 
@@ -381,7 +381,7 @@ describe('the rollback of a nested transaction', () => {
   );
 
   describe('a hook that commits a nested transaction before its rollback', () => {
-    /** TypeORM rolls back the transaction then: nothing else is open any more. */
+    /** TypeORM then rolls back the outer transaction, because no savepoint is open any more. */
     it('leaves nothing for which the next transaction of the runner must wait', async () => {
       let calls = 0;
       const { dataSource, run } = await start({
@@ -410,7 +410,7 @@ describe('a nested transaction without a savepoint', () => {
 
   const failing = async (): Promise<never> => Promise.reject(new Error('out of credit'));
 
-  /** In each, TypeORM takes the end of a nested transaction for that of the transaction itself. */
+  /** In each of these, TypeORM mistakes the end of a nested transaction for the end of the outer one. */
   const WITHOUT_SAVEPOINT: Readonly<Record<string, Work>> = {
     'its body has rolled it back, and throws': ({ manager }) =>
       manager.transaction(async ({ queryRunner }) => {
@@ -473,7 +473,7 @@ describe('a nested transaction without a savepoint', () => {
       );
       await expect(sale).rejects.toThrow(/A nested transaction in it would have ended it wholly/);
       await expect(sale).rejects.toBeInstanceOf(LockInTransactionError);
-      await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+      await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
       expect([await stock.quantity(), await isHeld(redis.url, stock.key)]).toEqual([100, false]);
     });
 
@@ -514,9 +514,9 @@ describe('a nested transaction that is left open', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** A pool of one connection. */
+  /** Transactions on a pool of one connection. */
   interface Shop {
-    /** Code without locks gives the connection back in the middle of its transaction. */
+    /** Releases the connection in the middle of a transaction, in code without locks. */
     leaveOpen(): Promise<unknown>;
     transaction(body: (tx: Runs) => Promise<unknown>): Promise<unknown>;
   }
@@ -524,7 +524,7 @@ describe('a nested transaction that is left open', () => {
   const takeFifty = (runs: Runs): Promise<unknown> =>
     runs.query('UPDATE stock SET quantity = quantity - 50 WHERE id = $1', [stock.product]);
 
-  /** Its body ends before the nested transaction in it, so that TypeORM sends no COMMIT, and succeeds. */
+  /** Ends before its nested transaction, so that TypeORM sends no COMMIT, but succeeds. */
   const outlived = async (manager: EntityManager): Promise<void> => {
     await takeFifty(manager);
     const [begun, over] = [makeGate(), makeGate()];
@@ -742,7 +742,7 @@ describe('a nested transaction that is left open', () => {
     it('does no harm: the server warns and continues', async () => {
       const shop = await onNodePostgres(sleep, 'SELECT 1')();
       const { locks } = await startLocks(redis.url, { insideTransaction: 'join' });
-      await shop.leaveOpen(); // no transaction, but a statement whose answer is still to come
+      await shop.leaveOpen(); // leaves no transaction, but a statement that is not answered yet
       await locks.withLock(`${stock.key}:around`, () =>
         shop.transaction(async (tx) => {
           await tx.query('BEGIN', []);

@@ -38,7 +38,7 @@ describe('a client of the application', () => {
 
   type Runs = Pick<pg.ClientBase, 'query'>;
 
-  /** As a database reports that a transaction has to be run again. */
+  /** The error of a database that requires the transaction to be run again. */
   const conflict = (): Error => Object.assign(new Error('conflict'), { code: '40001' });
 
   describe('the client of a transaction on node-postgres', () => {
@@ -63,7 +63,7 @@ describe('a client of the application', () => {
       return { pool, run, locks };
     };
 
-    /** Another transaction, of code that knows of no lock. Each step waits to be let on. */
+    /** A transaction of code without locks. Each step waits for the test. */
     const lockFree = (pool: pg.Pool, ending: 'COMMIT' | 'ROLLBACK' = 'COMMIT') => {
       const [connect, begin, end] = [makeGate(), makeGate(), makeGate()];
       const [connected, begun] = [makeGate(), makeGate()];
@@ -97,7 +97,7 @@ describe('a client of the application', () => {
 
     /**
      * @param begins when the other user begins on the client that was used for reading
-     * @param commits when it commits
+     * @param commits when the other user commits
      */
     const readFirst = async (begins: 'at once' | 'before the body', commits: 'before' | 'in') => {
       const { pool, locks } = await open();
@@ -157,7 +157,7 @@ describe('a client of the application', () => {
       expect([await stock.quantity(), await othersRows()]).toEqual([99, []]);
     });
 
-    /** Runs its transaction again where the database asks for that. @param commits called before the COMMIT */
+    /** Repeats its transaction if the database requires it. @param commits called before the COMMIT */
     const repeating =
       ({ pool, run }: Opened, commits: () => Promise<void> = async () => {}) =>
       (work: (client: pg.PoolClient, attempt: number) => Promise<unknown>): Promise<unknown> => {
@@ -232,8 +232,8 @@ describe('a client of the application', () => {
             try {
               await client.query('BEGIN');
               await wrap(client, takeOne);
-              const failing = client.query('SELECT 1 / 0').catch(() => {}); // is not awaited
-              Object.assign(client, { getTransactionStatus: () => null }); // or it would be refused
+              const failing = client.query('SELECT 1 / 0').catch(() => {}); // not awaited
+              Object.assign(client, { getTransactionStatus: () => null }); // otherwise it would be refused
               await client.query(commit);
               await failing;
             } finally {
@@ -315,7 +315,7 @@ describe('clients of a pool', () => {
 
   const plainly: Send = (client, text) => client.query(text);
 
-  /** All the ways in which node-postgres takes a statement with a callback, and answers nothing itself. */
+  /** All forms in which node-postgres takes a statement with a callback, and so returns no promise. */
   const WAYS: [string, Send][] = [
     ['as a text with a callback', (client, text) => answered((done) => client.query(text, done))],
     [
@@ -424,7 +424,7 @@ describe('clients of a pool', () => {
       });
     });
 
-    /** Another client is connected before that of the transaction. */
+    /** Connects another client before the client of the transaction. */
     const beside = async (commit: Send) => {
       const opened = await open();
       const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool: opened.pool });
@@ -436,7 +436,7 @@ describe('clients of a pool', () => {
             await client.query('BEGIN');
             await wrap(client, async (tx) => {
               await reader.query('BEGIN');
-              await reader.query('COMMIT'); // its own
+              await reader.query('COMMIT'); // of its own transaction
               await takeOne(tx);
             });
             return await commit(client, 'COMMIT');
@@ -557,7 +557,7 @@ describe('clients of a pool', () => {
       'accept nothing of the body after the ROLLBACK in the place of a COMMIT, over %s',
       async (over) => {
         const { pool } = await open();
-        const { locks } = await startLocks(redis.url); // no time-out of a fence ends the connection
+        const { locks } = await startLocks(redis.url); // without a fence, no time-out ends the connection
         const run = lockAwareTransactions<pg.PoolClient>({ dialect: 'postgres', pool });
         const refused = makeGate();
         let late: Promise<string> | undefined;
@@ -668,7 +668,7 @@ describe('a single client', () => {
 describe('a guarded client', () => {
   const ENDS = /\b(?:COMMIT|END|ROLLBACK)\b/i;
 
-  /** A client that notes what is sent, and a guard that notes what it reads and refuses everything in the end. */
+  /** A client that records what it is sent, and a guard that records endings and can refuse every statement. */
   function guarded() {
     const sent: string[] = [];
     const read: string[] = [];

@@ -2,7 +2,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 
 export type Work = (runner: QueryRunner) => Promise<unknown>;
 
-/** Opens a transaction of TypeORM in one of its ways, and commits it behind the work. */
+/** Opens a transaction of TypeORM in one of its ways, and commits it after the work. */
 export type OpensTransaction = (dataSource: DataSource, work: Work) => Promise<unknown>;
 
 export const withCallback: OpensTransaction = (dataSource, work) =>

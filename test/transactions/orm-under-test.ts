@@ -3,7 +3,7 @@ import type { Runs } from './stock.js';
 
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 
-/** A way to open transactions that the locks know of. */
+/** A way to open lock-aware transactions. */
 export interface OpenedOrm {
   transaction<R>(body: (tx: Runs) => Promise<R>, isolation?: Isolation): Promise<R>;
   close(): Promise<unknown>;
@@ -11,12 +11,12 @@ export interface OpenedOrm {
 
 export interface OrmUnderTest<Opened = OpenedOrm> {
   readonly name: string;
-  /** @param url of a PostgreSQL */
+  /** @param url of a PostgreSQL database */
   readonly open: (url: string) => Promise<Opened>;
-  /** As it is told to `lockAwareAdapter`. @default true */
+  /** As passed to `lockAwareAdapter`. @default true */
   readonly survivesDisconnect?: boolean;
-  /** Whether its driver can give up a statement that the server still runs: `query_timeout`. @default true */
+  /** Whether its driver can time out a statement that the server still runs (`query_timeout`). @default true */
   readonly timesOut?: boolean;
-  /** The client of its own copy of node-postgres. @default that of the one copy for all */
+  /** The client class of its own copy of node-postgres. @default that of the shared copy */
   readonly Client?: PgClientClass;
 }

@@ -27,7 +27,10 @@ describe('branches of one call', () => {
 
   const PIECES = 4;
 
-  /** Three branches: one sells under the lock, one writes without a lock, one asks for a second lock a little later. */
+  /**
+   * Runs three branches: one sells under the lock, one writes without a lock, one requests a second lock a little
+   * later.
+   */
   async function sellInBranches({ locks, transaction }: StartedOrm): Promise<void> {
     await transaction(async (tx) => {
       await Promise.all([
@@ -65,7 +68,7 @@ describe('branches of one call', () => {
             Array.from({ length: 6 }, () => sellInBranches(started)),
           );
           const told = outcomes.filter(({ status }) => status === 'fulfilled').length;
-          await sleep(50); // for what comes too late
+          await sleep(50); // for statements that come too late
           expect(told).toBe(6);
           expect([await stock.quantity(), await sales()]).toEqual([
             100 - told * PIECES,
@@ -122,7 +125,7 @@ describe('branches of one call', () => {
           }),
         );
         expect([runs, await sales()]).toEqual([2, 1]);
-        // What Knex sends before its ROLLBACK is rolled back; after it, Knex refuses by itself.
+        // What Knex sends before its ROLLBACK is rolled back. After it, Knex itself refuses statements.
         expect(errors).toHaveLength(orm.name.startsWith('Knex') ? 1 : 2);
       });
 
@@ -212,7 +215,7 @@ describe('branches of one call', () => {
         await expect(failing).rejects.toThrow('over');
         over.open();
         expect((await Promise.all(late)).filter((error) => error === undefined)).toEqual([]);
-        await transaction((tx) => note(tx())); // whoever called it continues
+        await transaction((tx) => note(tx())); // its caller continues
         expect(await sales()).toBe(1);
       });
 
@@ -309,7 +312,7 @@ describe('savepoints of branches', () => {
   }
 
   describe('a savepoint of another branch, with nestjs-cls and an ORM that does not count its savepoints', () => {
-    /** While a branch is in a savepoint, which is rolled back, another one sells. */
+    /** Sells in one branch while another is in a savepoint, which is rolled back. */
     const besideSavepoint = async (
       orm: Opened,
       sell: (tx: Runs, goOn: () => Promise<void>) => Promise<unknown>,

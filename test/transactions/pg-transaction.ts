@@ -1,6 +1,6 @@
 import type { Pool, PoolClient } from 'pg';
 
-/** A transaction as applications write it around a pool; `work` is what comes between its BEGIN and its COMMIT. */
+/** Runs a transaction on a pool as applications write it; `work` runs between BEGIN and COMMIT. */
 export async function inPgTransaction(
   pool: Pool,
   work: (client: PoolClient) => Promise<void>,

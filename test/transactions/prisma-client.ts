@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { runCommand } from '../support/run-command.js';
 
-/** A transaction of Prisma, or its client. */
+/** A Prisma client, or a transaction of one. */
 export interface PrismaTx {
   $queryRawUnsafe(sql: string, ...params: unknown[]): Promise<unknown>;
 }
@@ -19,7 +19,7 @@ export interface GeneratedPrisma {
 }
 
 const ROOT = join(__dirname, '../..');
-/** Below node_modules, so that Jest takes it as it is. */
+/** In node_modules, so that Jest does not transform it. */
 const CACHE = join(ROOT, 'node_modules/.cache/nestjs-locked');
 
 const schema = (output: string): string => `
@@ -38,8 +38,8 @@ const schema = (output: string): string => `
 `;
 
 /**
- * Generates a client for the stock, as applications do before they start. Nothing is downloaded: a client with a
- * driver adapter needs no engine, and the schema engine, for which any program may stand, is not used by the generator.
+ * Generates a client for the stock, as applications do before they start. Nothing is downloaded: a client with a driver
+ * adapter needs no engine, and the generator does not run the schema engine, so any program can stand in for it.
  */
 export async function generatePrismaClient(): Promise<GeneratedPrisma> {
   mkdirSync(CACHE, { recursive: true });

@@ -51,7 +51,7 @@ const prisma = (url: string, options: object = {}): ClsParts => {
   };
 };
 
-// As many wait for their turn as there are connections, and the machine may be busy.
+// As many transactions wait as there are connections, and the machine may be busy.
 const PRISMA = clsOrm('Prisma', (url) =>
   prisma(url, { transactionOptions: { maxWait: 10_000, timeout: 10_000 } }),
 );

@@ -9,33 +9,33 @@ import { openLockApp } from './locks.js';
 import type { OrmUnderTest } from './orm-under-test.js';
 import { type Runs, useStock } from './stock.js';
 
-/** Opens transactions by propagation, and keeps them in the context. */
+/** Runs work with a propagation, and keeps its transaction in the context. */
 export interface Propagating {
   run<R>(propagation: Propagation, work: () => Promise<R>): Promise<R>;
-  /** Runs a statement in the transaction of the context, or beside any. */
+  /** Runs statements in the transaction of the context, or outside of any. */
   tx(): Runs;
   close(): Promise<unknown>;
 }
 
 export interface PropagationOptions {
-  /** Those of typeorm-transactional are transactions of their own. @default 'savepoint' */
+  /** What NESTED opens; with typeorm-transactional, it is a separate transaction. @default 'savepoint' */
   readonly nested?: 'savepoint' | 'transaction';
 }
 
 const PROPAGATIONS = Object.values(Propagation);
 const { Required, RequiresNew, Nested, Never, Mandatory, Supports } = Propagation;
 
-/** What becomes of the work: it takes one piece, and then all is well, or somebody throws. */
+/** How the work ends after it has taken one piece. */
 type Ending = 'commits' | 'throws' | 'throws inside, and that is caught' | 'throws outside';
 
-/** Where a lock comes in: nowhere, around everything, or right around the work. */
+/** Where the lock is acquired: nowhere, around everything, or directly around the work. */
 const LOCKS = ['with no lock', 'under a lock', 'asking for a lock'] as const;
 
 class Thrown extends Error {}
 
 /**
- * Transactions propagate under locks as they do without: the cases of the test suites of nestjs-cls and of
- * typeorm-transactional, each without a lock, with one around, and with one that is requested inside.
+ * Tests that transactions propagate under locks as they do without. The cases are those of the test suites of
+ * nestjs-cls and typeorm-transactional, each without a lock, with one around it, and with one requested inside.
  */
 export function describePropagation(
   { name, open }: OrmUnderTest<Propagating>,
@@ -47,12 +47,12 @@ export function describePropagation(
 
   describe(`propagation with ${name}`, () => {
     let orm: Propagating;
-    /** Beside every transaction; each case looks and refills many times. */
+    /** Outside every transaction. Kept open, because each case checks and refills the stock many times. */
     let aside: pg.Client;
     let admin: Redis;
-    /** One with a fence, and one without, for transactions inside of others. */
+    /** One with a fence, and one without for transactions inside others. */
     const services: { locks: LockService; close: () => Promise<void> }[] = [];
-    // Before the database goes, whose hook is added below.
+    // Declared before the hook that drops the database.
     afterAll(async () => {
       for (const { close } of services) await close();
       await orm.close();
@@ -73,7 +73,7 @@ export function describePropagation(
       }
     });
 
-    /** Two transactions on one key cannot both claim it. */
+    /** The service without a fence for a transaction inside another, because two of them cannot claim the same key. */
     const locksFor = (propagation: Propagation, isInside: boolean): LockService => {
       const unfenced = isInside && opensInside.includes(propagation);
       return (services[unfenced ? 1 : 0] as { locks: LockService }).locks;
@@ -101,7 +101,7 @@ export function describePropagation(
       const isHeld = (await admin.exists(`lock:{${stock.key}}`)) === 1;
       return `${how}, ${row?.taken} taken${isHeld ? ', and the lock is held' : ''}`;
     };
-    /** The work with its lock, in a transaction by propagation. */
+    /** The work, with its lock, in a transaction with this propagation. */
     const sell = (
       propagation: Propagation,
       lock: (typeof LOCKS)[number],

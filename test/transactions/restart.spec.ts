@@ -31,7 +31,7 @@ const openAware = async (): Promise<DataSource> =>
 
 const RESTART = { insideTransaction: 'restart' } as const;
 
-/** A process whose transactions are restarted, and the locks of another one. */
+/** Starts a process that restarts transactions, and the locks of another process. */
 async function startBesideOthers() {
   const dataSource = await openAware();
   const { locks } = await startLocks(redis.url, RESTART);
@@ -48,7 +48,7 @@ class Services {
 }
 
 describe('a restart for keys of two lock services', () => {
-  /** One of several processes: it has both services, and opens them in an order of its own. */
+  /** Starts one of several processes, which have both services but open them in different orders. */
   const startBoth = async (billingFirst: boolean, keyPrefix: string): Promise<Services> => {
     const connection = redis.url;
     const modules = [
@@ -68,7 +68,7 @@ describe('a restart for keys of two lock services', () => {
         startBoth(true, keyPrefix),
       ]);
       const a = uniqueKey('a');
-      const b = keyPrefix === 'billing:' ? a : uniqueKey('b'); // only there it is another lock
+      const b = keyPrefix === 'billing:' ? a : uniqueKey('b'); // with a prefix, the same key is another lock
       const sell = (i: number): Promise<void> => {
         const { plain, billing } = processes[i % 2] as Services;
         const asks = [
@@ -81,7 +81,7 @@ describe('a restart for keys of two lock services', () => {
           await stock.takeOne(manager);
         });
       };
-      await Promise.all(Array.from({ length: 20 }, (_, i) => sell(i))); // two that wait for each other would fail
+      await Promise.all(Array.from({ length: 20 }, (_, i) => sell(i))); // calls that wait for each other would fail
       expect(await stock.quantity()).toBe(80);
     },
   );
@@ -167,7 +167,7 @@ describe('a signal that aborts after its run was abandoned', () => {
     );
     const aborted = expect(sale).rejects.toBeInstanceOf(LockAbortedError);
     await works.opened;
-    const again = others.acquire(first); // has it as soon as it is given back
+    const again = others.acquire(first); // gets the lock as soon as it is released
     asked.open();
     const lock = await again;
     await sleep(100);
@@ -189,7 +189,7 @@ describe('a signal that each run creates', () => {
     }
   };
 
-  /** Goes on if the call says that its signal has aborted. */
+  /** Ignores the error of a call whose signal has aborted. */
   const unlessAborted = (call: Promise<unknown>): Promise<unknown> =>
     call.catch((error: unknown) => {
       if (!(error instanceof LockAbortedError)) throw error;
@@ -213,7 +213,7 @@ describe('a signal that each run creates', () => {
     });
     const refused = expect(sale).rejects.toBeInstanceOf(LockNotAcquiredError);
     await works.opened;
-    const again = others.acquire(stock.key); // has it as soon as it is given back
+    const again = others.acquire(stock.key); // gets the lock as soon as it is released
     await sleep(500); // the signal of the first run has aborted by then
     ends.open();
     await using lock = await again;
@@ -287,7 +287,7 @@ describe('a signal that each run creates', () => {
     [
       'whose caller has left',
       (ask, gone) => {
-        const first = ask(AbortSignal.any([gone.signal])); // another object in each run
+        const first = ask(AbortSignal.any([gone.signal])); // a new signal in each run
         gone.abort();
         return unlessAborted(first);
       },
@@ -509,7 +509,7 @@ describe('a restart for several keys', () => {
     });
     const refused = expect(sale).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
     await works.opened;
-    const again = others.acquire(stock.key); // has it as soon as it is given back
+    const again = others.acquire(stock.key); // gets the lock as soon as it is released
     asked.open();
     const lock = await again;
     const startedAt = performance.now();

@@ -21,7 +21,7 @@ import type { Runs } from './stock.js';
 
 export type LockModuleOptions = Omit<RedisLockModuleOptions, 'connection'>;
 
-/** A transaction and everything in it: `tx` is what code in the body finds, whenever it looks. */
+/** The body of a transaction. Its code gets the current transaction from `tx` at any time. */
 export type Body<R> = (tx: () => Runs) => Promise<R>;
 
 export interface StartedOrm {

@@ -31,19 +31,19 @@ describe('a late ROLLBACK', () => {
   /** A transaction of any library. */
   interface Tx {
     send(sql: string): Promise<unknown>;
-    /** A part of it in a savepoint; undone as the library, or its users, undo it. */
+    /** Runs a part in a savepoint, which is undone as the library or its users do it. */
     part(work: (part: Tx) => Promise<void>): Promise<unknown>;
   }
 
   type Transaction = (work: (tx: Tx) => Promise<unknown>) => Promise<unknown>;
 
-  /** What a branch is told about its own rollback; empty if it has not requested one. */
+  /** The errors of a branch's own rollback; empty if it has requested none. */
   type Refusals = unknown[];
 
   /** Opens transactions on a pool of one connection. */
   type Open = (url: string, refusals: Refusals) => Transaction;
 
-  /** What people write around a driver that knows no savepoints. */
+  /** The savepoints that applications write for a driver without support for them. */
   function byHand(send: Tx['send'], undo: string, refusals: Refusals): Tx {
     const tx: Tx = {
       send,
@@ -239,7 +239,7 @@ describe('a refused ROLLBACK', () => {
       ({ code }: { code?: unknown }) => code,
     );
 
-  /** Sends the statement in the place of the ROLLBACK, and then a right one. @returns their answers */
+  /** Sends `refused` instead of the ROLLBACK, and then a real ROLLBACK. @returns both outcomes */
   async function rollBackTwice(refused: string, from: 'the body' | 'its opener') {
     const pool = new pg.Pool({ connectionString: postgres.url, max: 1 });
     pool.on('error', () => {});
@@ -288,10 +288,10 @@ describe('a refused ROLLBACK', () => {
 });
 
 describe('an unanswered ROLLBACK', () => {
-  /** TypeORM's time-out for queries is the only one that its pool of mysql2 has. */
+  /** The query time-out of TypeORM, the only time-out that its pool of mysql2 has. */
   const QUERY_TIMEOUT_MS = 400;
 
-  /** It would print every statement that takes too long. */
+  /** Otherwise TypeORM prints every statement that takes too long. */
   const SILENT: Logger = {
     logQuery: () => {},
     logQueryError: () => {},
@@ -358,7 +358,7 @@ describe('an unanswered question of the gate', () => {
   const redis = useRedis();
 
   const LEASE = { leaseMs: 1_500, transactionTimeouts: false } as const;
-  /** The sale would be pending for ever. */
+  /** A sale that has not ended after this time is considered pending forever. */
   const PENDING_MS = 20_000;
 
   const settled = async (sale: Promise<unknown>): Promise<unknown> => {
@@ -384,7 +384,7 @@ describe('an unanswered question of the gate', () => {
     const stock = useStock(postgres);
     const ROWS = 'SELECT generate_series(1, 100000)';
 
-    /** A cursor that asks for the first row, and for no other. */
+    /** Reads only the first row with a cursor. */
     const readOne = (client: pg.ClientBase): void => {
       const config: pg.QueryConfig & { rows: number } = { text: ROWS, values: [], rows: 1 };
       const cursor = new pg.Query(config).on('error', () => {});
@@ -488,7 +488,7 @@ describe('an unanswered question of the gate', () => {
 
     it('commits nothing if the lock is lost while the gate asks, although its COMMIT is not seen', async () => {
       const client = await open();
-      const limits = { leaseMs: 6_000, maxHoldMs: 1_500 }; // lost, although its lease lasts
+      const limits = { leaseMs: 6_000, maxHoldMs: 1_500 }; // the lock is lost before its lease ends
       const { locks } = await startLocks(redis.url, { ...LEASE, ...limits, fence: true });
       let signal: AbortSignal | undefined;
       const run = lockAwareTransactions<Tx>({

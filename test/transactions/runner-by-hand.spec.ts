@@ -54,7 +54,7 @@ describe('a query runner driven manually', () => {
       (error: unknown) => error,
     );
 
-  /** Calls back for the transaction with this number, and for no other. */
+  /** Calls `hook` only for the transaction with this number. */
   function once(hook: () => unknown, number = 1): () => Promise<void> {
     let calls = 0;
     return async () => {
@@ -68,7 +68,7 @@ describe('a query runner driven manually', () => {
     await runner.commitTransaction();
   }
 
-  /** The hook after the first COMMIT lets a branch continue, and waits for it. */
+  /** Starts with a hook after the first COMMIT that lets a branch continue, and waits for it. */
   async function startWithBranch() {
     let branch: Promise<unknown> | undefined;
     const { opened: goesOn, open: goOn } = makeGate();
@@ -86,7 +86,7 @@ describe('a query runner driven manually', () => {
     return { ...started, branchAfterCommit };
   }
 
-  /** Its next transaction is not committed when its lock is lost. */
+  /** Asserts that the next transaction of the query runner is not committed if its lock is lost. */
   async function expectGuarded(runner: QueryRunner, locks: Locks): Promise<void> {
     const sale = locks.withLock(stock.key, async (lock) => {
       await runner.startTransaction();
@@ -111,7 +111,7 @@ describe('a query runner driven manually', () => {
         return late;
       };
       const late = await (how === 'with' ? locks.withLock(stock.key, work) : work());
-      expect((late as Error).constructor.name).toBe('QueryRunnerAlreadyReleasedError'); // TypeORM's own
+      expect((late as Error).constructor.name).toBe('QueryRunnerAlreadyReleasedError'); // the error of TypeORM
       expect(await stock.quantity()).toBe(100);
     });
 
@@ -143,7 +143,7 @@ describe('a query runner driven manually', () => {
       await runner.release();
       expect(performance.now() - from).toBeLessThan(60_000);
       expect(await slow).toBeInstanceOf(Error);
-      await dataSource.query('SELECT 1'); // there is room in the pool
+      await dataSource.query('SELECT 1'); // the pool has a free connection
       expect(await stock.quantity()).toBe(100);
     });
   });
@@ -315,7 +315,7 @@ describe('a query runner driven manually', () => {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url);
     const runner = dataSource.createQueryRunner();
-    /** As TypeORM does it: whoever finds none active begins and commits. */
+    /** As TypeORM does: begins and commits a transaction if none is active. */
     const work = async (): Promise<void> => {
       const isOwn = !runner.isTransactionActive;
       if (isOwn) await runner.startTransaction();
@@ -369,7 +369,7 @@ describe('a query runner driven manually', () => {
       });
       const refused = expect.any(LockInTransactionError);
       expect(outcome).toEqual([refused, refused]);
-      await sellOn(runner); // it takes the next one
+      await sellOn(runner); // the query runner accepts the next transaction
       await runner.release();
       expect(await stock.quantity()).toBe(99);
     });
@@ -641,7 +641,7 @@ describe('released before the end', () => {
       await expect(sale).rejects.toThrow();
       expect(await isHeld(redis.url, stock.key)).toBe(false);
       dataSource.subscribers.length = 0;
-      await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+      await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
       expect(await stock.quantity()).toBe(100);
     });
   }
@@ -662,7 +662,7 @@ describe('never committed', () => {
   async function start() {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });
-    /** Releases its query runner, whatever happens. */
+    /** Runs the work on a query runner, and always releases it. */
     const onRunner = async <T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> => {
       const runner = dataSource.createQueryRunner();
       try {
@@ -680,7 +680,7 @@ describe('never committed', () => {
     await runner.commitTransaction();
   }
 
-  /** Commits once, and has started twice. */
+  /** Starts two transactions, but commits only once. */
   async function sellHalf(runner: QueryRunner): Promise<void> {
     await runner.startTransaction();
     await stock.takeOne(runner.manager);
@@ -847,7 +847,7 @@ describe('disposed of', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** Sells two by hand, the second one in a nested transaction, and leaves both to the disposal of the query runner. */
+  /** Sells two pieces by hand, the second optionally in a nested transaction, and leaves the end to disposal. */
   async function start() {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', postgres.settings, 1));
     const { locks } = await startLocks(redis.url, { fence: true });

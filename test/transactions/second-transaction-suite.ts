@@ -8,13 +8,13 @@ import { useRedis } from '../support/shared-redis.js';
 import { startLocks } from './locks.js';
 import { type Runs, useStock } from './stock.js';
 
-/** A transaction of the way under test. */
+/** A transaction that was opened in the way under test. */
 export interface OpenedTransaction extends Runs {
-  /** Ways to continue in this very transaction: joined, or in a savepoint. They need no other connection. */
+  /** Ways to continue in this transaction, joined or in a savepoint. They need no other connection. */
   readonly again?: Readonly<Record<string, (body: () => Promise<void>) => Promise<void>>>;
 }
 
-/** A way to open transactions; inside of one it opens a second one, on a connection of its own. */
+/** A way to open transactions. Inside a transaction, it opens a second one on another connection. */
 export interface OpensSecond {
   transaction(body: (tx: OpenedTransaction) => Promise<void>): Promise<void>;
   close(): unknown;
@@ -23,11 +23,11 @@ export interface OpensSecond {
 export interface SecondTransactions {
   readonly name: string;
   readonly dialect?: 'postgres' | 'mysql';
-  /** @param poolSize how many connections its pool has at most */
+  /** @param poolSize the maximum number of connections in its pool */
   readonly open: (database: TestDatabase, poolSize: number) => Promise<OpensSecond>;
 }
 
-/** So that a test in which nothing is refused comes to an end. */
+/** Ends a test in which nothing is refused. */
 const LIMIT_MS = 10_000;
 
 async function failureOf(second: Promise<void>): Promise<unknown> {
@@ -41,7 +41,7 @@ async function failureOf(second: Promise<void>): Promise<unknown> {
   return Promise.race([failure, waits]).finally(() => limit.abort());
 }
 
-/** What becomes of a second transaction inside the first, under one lock and with the fence on. */
+/** Tests a second transaction inside the first, under one lock with the fence. */
 export function describeSecondTransactions(
   useDatabase: () => TestDatabase,
   { name, dialect = 'postgres', open }: SecondTransactions,
@@ -106,7 +106,7 @@ export function describeSecondTransactions(
       expect(await stock.quantity()).toBe(99);
     });
 
-    // The level that this takes is not known on MySQL and MariaDB.
+    // On MySQL and MariaDB, the isolation level that this requires is not known.
     if (dialect === 'postgres') {
       it('is allowed if its own code does not hold the key that the first one keeps', async () => {
         const { locks, transaction } = await start(2, { insideTransaction: 'join' });

@@ -45,7 +45,7 @@ const withCallback = (
   body: (manager: EntityManager) => Promise<void>,
 ): Promise<void> => dataSource.transaction(body);
 
-/** The second one is that of a query runner. */
+/** Opens the first transaction with a callback, and the second one inside it by hand. */
 function byHandInside(): typeof withCallback {
   let isInside = false;
   return async (dataSource, body) => {

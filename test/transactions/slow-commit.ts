@@ -1,7 +1,7 @@
 import type { TestDatabase } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 
-/** Makes a table in PostgreSQL: a transaction that has written into it needs two seconds for its COMMIT. */
+/** Creates a table in PostgreSQL: the COMMIT of a transaction that has written to it takes two seconds. */
 export async function createSlowCommitTable(postgres: TestDatabase): Promise<void> {
   await postgres.query('CREATE TABLE slow (id int)');
   await postgres.query(
@@ -14,23 +14,23 @@ export async function createSlowCommitTable(postgres: TestDatabase): Promise<voi
   );
 }
 
-/** Ends every connection of this database that commits, as soon as there is one. */
+/** Waits until connections of this database are committing, and terminates them. */
 export function killCommits(postgres: TestDatabase): Promise<void> {
   return atCommits(postgres, 'pg_terminate_backend(pid)');
 }
 
-/** Waits until a connection of this database commits. */
+/** Waits until a connection of this database is committing. */
 export function whenCommitting(postgres: TestDatabase): Promise<void> {
   return atCommits(postgres, 'pid');
 }
 
-/** Selects this of the connections of this database that commit, as soon as there is one. */
+/** Waits until connections of this database are committing, and selects `selected` for them. */
 async function atCommits(postgres: TestDatabase, selected: string): Promise<void> {
   await eventually(async () => {
     const committing = await postgres.query(
       `SELECT ${selected} FROM pg_stat_activity
        WHERE upper(query) LIKE 'COMMIT%' AND state = 'active' AND datname = current_database()`,
     );
-    if (committing.length === 0) throw new Error('Nobody commits');
+    if (committing.length === 0) throw new Error('No connection is committing');
   });
 }

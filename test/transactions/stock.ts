@@ -4,28 +4,28 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestDatabase } from '../support/databases.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** Runs a statement in a transaction, or beside one. */
+/** Runs statements in a transaction, or outside of any. */
 export interface Runs {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- every driver has its own
   query(sql: string, params: any[]): Promise<any>;
 }
 
 export interface Stock {
-  /** Of the present test: 100 pieces of it. */
+  /** The product of the current test, of which there are 100 pieces. */
   readonly product: string;
-  /** The key that guards it. */
+  /** The key of the lock that protects it. */
   readonly key: string;
-  /** As committed. */
+  /** The committed quantity. */
   quantity(): Promise<number>;
-  /** Reads, waits, writes: without a lock, two at a time lose an update. */
+  /** Reads, waits and writes: without a lock, concurrent calls lose an update. */
   takeOne(transaction: Runs, pauseMs?: number): Promise<void>;
-  /** The committed token of the key; NaN if there is none. */
+  /** The committed fencing token of the key; NaN if there is none. */
   fence(): Promise<number>;
-  /** As if somebody had claimed the key with this token. */
+  /** Commits this fencing token for the key, as another claim would. */
   raiseFence(token: number): Promise<void>;
 }
 
-/** A stock and a fence table in the database. Call it where `beforeAll` may be called. */
+/** Creates the stock and a fence table in the database. Call it where `beforeAll` may be called. */
 export function useStock(
   database: TestDatabase,
   dialect: FenceTableOptions['dialect'] = 'postgres',

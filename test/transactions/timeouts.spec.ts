@@ -43,7 +43,7 @@ describe('time limits in the database', () => {
     'transaction_timeout',
   ] as const;
 
-  /** In this order, as milliseconds. */
+  /** The values of `NAMES`, in milliseconds. */
   async function settings(manager: EntityManager): Promise<number[]> {
     const rows = await manager.query<{ name: string; setting: string }[]>(
       'SELECT name, setting FROM pg_settings WHERE name = ANY($1)',
@@ -53,7 +53,7 @@ describe('time limits in the database', () => {
     return NAMES.map((name) => byName.get(name) as number);
   }
 
-  /** Sells in a transaction on a session that has limits of its own. @returns what is in force inside */
+  /** Sells in a transaction on a session with its own limits. @returns the settings inside the transaction */
   async function settingsUnder(
     session: string,
     options: Omit<RedisLockModuleOptions, 'connection'>,
@@ -66,7 +66,7 @@ describe('time limits in the database', () => {
     return locks.withLock(stock.key, () => dataSource.transaction(settings));
   }
 
-  /** Of a lease of 30 s. */
+  /** The time-outs for a lease of 30 s. */
   const OURS = [8_000, 10_000, 10_000] as const;
 
   describe('several locks around one transaction', () => {
@@ -244,7 +244,7 @@ describe('time limits in the database', () => {
 describe('errors of armed time limits', () => {
   const HINT = /\[the database ends a transaction under a lock.*transactionTimeouts: /;
 
-  /** Time-outs that were armed, as a transaction does. */
+  /** Arms time-outs as a transaction does. */
   const armed = async (
     bounds: TransactionBounds,
     {
@@ -373,7 +373,7 @@ describe('limits of the session', () => {
   });
 
   describe('a claim that arms time-outs', () => {
-    /** A database that refuses what expects other limits than it has. */
+    /** A database that refuses a claim that expects limits other than its own. */
     const open = (shown: string) => {
       const sent: string[] = [];
       const state = { shown, fenced: false };
@@ -391,7 +391,7 @@ describe('limits of the session', () => {
         const session = sessionOf('postgres', query, database);
         return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity)).kind;
       };
-      /** Two claims of one session: the second one finds what the first has armed. */
+      /** Claims twice in one session; the second claim finds what the first has armed. */
       const claimTwice = async (armed: string): Promise<void> => {
         const session = sessionOf('postgres', query, database);
         const own = state.shown;
@@ -483,7 +483,7 @@ describe('long durations', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** More than PostgreSQL takes as a time-out. */
+  /** Longer than PostgreSQL accepts as a time-out. */
   const LONG_MS = 3_000_000_000;
 
   const CASES: [string, LockOptions, TransactionTimeouts | false][] = [
@@ -508,7 +508,7 @@ describe('long durations', () => {
           dataSource.transaction((manager) => stock.takeOne(manager)),
         );
       await sell();
-      await sell(); // knows the limits of the session
+      await sell(); // now the limits of the session are known
       expect(await stock.quantity()).toBe(98);
     });
 
@@ -545,7 +545,7 @@ describe('holdAtLeastMs', () => {
   interface Shop {
     readonly dataSource: DataSource;
     readonly locks: LockService;
-    /** Takes one piece under the lock, which is to stay taken after it. */
+    /** Takes one piece under the lock, whose key is kept after the work. */
     readonly sell: (manager: EntityManager) => Promise<void>;
   }
 
@@ -590,7 +590,7 @@ describe('holdAtLeastMs', () => {
               });
               await sleep(100);
             });
-            await sale.catch(() => {}); // it was refused: what counts is that its call has worked
+            await sale.catch(() => {}); // the sale is refused, but its call has done its work
           },
         ],
         [

@@ -164,7 +164,7 @@ describe('endings in a statement', () => {
       'BEGIN NOT ATOMIC SELECT CASE a WHEN 1 THEN commit ELSE 2 END FROM t; END',
       'SELECT CASE a WHEN 1 THEN 2 ELSE commit END FROM t',
       'SELECT CASE a WHEN 1 THEN 2 END, 3 else_commit, commit FROM t',
-      // It commits by itself, which the gate learns from the server.
+      // It commits implicitly, which the gate learns from the server.
       'CREATE PROCEDURE p() BEGIN UPDATE t SET a = 1; COMMIT; END',
     ])('%s: none', (sql) => {
       expect(endingIn(sql, 'mysql')).toBeUndefined();
@@ -223,7 +223,7 @@ describe('endings in a statement', () => {
         endingIn(`INSERT INTO booking(id, start, end) VALUES ${rows}`, dialect),
       ).toBeUndefined();
       const usedMs = process.cpuUsage(before).user / 1_000;
-      expect(usedMs).toBeLessThan(5_000); // some 0.1 s; 20 s if it grows with the square
+      expect(usedMs).toBeLessThan(5_000); // about 0.1 s; 20 s if it were quadratic
     });
 
     it.each([
@@ -262,7 +262,7 @@ describe('endings that the database does not understand', () => {
   }
   type Answered = (error: unknown) => void;
 
-  /** The next statement on the connection is done, but its answer does not arrive. */
+  /** Executes the next statement on the connection, but drops its reply. */
   async function loseAnswer(runner: QueryRunner): Promise<void> {
     const connection = (await runner.connect()) as Connection;
     const { query } = connection;
@@ -301,7 +301,7 @@ describe('endings that the database does not understand', () => {
         );
         await expect(sale).rejects.toHaveProperty('driverError.errno', 1064);
         expect(await isHeld(redis.url, stock.key)).toBe(false);
-        await dataSource.transaction((manager) => manager.query('SELECT 1')); // commits what was left open
+        await dataSource.transaction((manager) => manager.query('SELECT 1')); // would commit what was left open
         expect(await stock.quantity()).toBe(100);
       });
 
@@ -358,7 +358,7 @@ describe('endings that the database does not understand', () => {
 describe('words in values', () => {
   const redis = useRedis();
 
-  /** Runs it in a transaction under a lock. */
+  /** Runs the function under a lock. */
   async function underLock<T>(run: () => Promise<T>): Promise<T> {
     const { locks } = await startLocks(redis.url);
     return locks.withLock(uniqueKey('words'), run);
@@ -523,7 +523,9 @@ describe('mapped answers', () => {
     (row) =>
       Object.fromEntries(Object.entries(row).map(([name, value]) => [rename(name), value]));
 
-  /** Sends, through the recipe for node-postgres, what `map` makes of each row. */
+  /**
+   * The recipe for node-postgres, with a `query` function that returns `answer` instead of the result of the driver.
+   */
   function nodePostgres(url: string, answer: (result: pg.QueryResult) => unknown): Sell {
     const pool = new pg.Pool({ connectionString: url });
     afterTest(() => pool.end());
@@ -664,7 +666,7 @@ describe('mapped answers', () => {
             expect(await stock.fence()).toBe(lock.fencingTokenOf(stock.key));
           });
         }
-        // The numbers of Redis are behind: the newest one is requested, and they continue from there.
+        // The fencing tokens of Redis are behind the database: the newest one is queried, and Redis continues from it.
         const ahead = Date.now() * 1_000 + 3_600_000_000;
         await raise(ahead);
         await locks.withLock(stock.key, async (lock) => {

@@ -32,14 +32,14 @@ import { makeGate } from '../support/gate.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 describe('the scope of a transaction', () => {
-  /** A database that answers claims as it is told, and notes what it was asked. */
+  /** A database that gives scripted answers to claims, and records the claims. */
   class ScriptedDatabase implements DatabaseSession {
     readonly dialect = 'postgres';
     readonly armsBounds = true;
     readonly claims: (readonly FenceClaim[])[] = [];
     readonly answers: ClaimOutcome[] = [];
     level = 'read committed';
-    /** How long each claim was allowed to wait, and how long it takes. */
+    /** How long each claim was allowed to wait. Each takes `claimMs`. */
     readonly waits: number[] = [];
     claimMs = 0;
 
@@ -118,7 +118,7 @@ describe('the scope of a transaction', () => {
       await engine.withLock([key, other], {}, async () => {
         left.push(engine.withLock(other, {}, () => end.opened));
         const opened = engine.withLock(key, {}, async () => {
-          for (let i = 0; i < 100; i++) await Promise.resolve(); // until the call around has ended
+          for (let i = 0; i < 100; i++) await Promise.resolve(); // until the outer call has ended
           await transaction(() => end.opened);
         });
         left.push(opened);
@@ -158,7 +158,7 @@ describe('the scope of a transaction', () => {
       };
       await expect(transaction(body, { limitMs: 30 })).rejects.toThrow('has expired');
       expect(isDone).toBe(false);
-      await work.catch(() => {}); // its lock ended with the transaction
+      await work.catch(() => {}); // its lock has ended with the transaction
       expect(isDone).toBe(true);
     });
 
@@ -211,7 +211,7 @@ describe('the scope of a transaction', () => {
 
     describe('waits no longer than waitMs for a lock that is requested inside', () => {
       const WAIT_MS = 2_000;
-      /** Below two waits, and with room for a busy machine. */
+      /** Less than two waits, with a margin for a busy machine. */
       const LIMIT_MS = WAIT_MS + 1_700;
       type Tools = Awaited<ReturnType<typeof start>>;
       const wait = { waitMs: WAIT_MS };
@@ -426,7 +426,7 @@ describe('the scope of a transaction', () => {
       const { engine, transaction, key } = await start({ insideTransaction: 'restart' });
       const started: { ask: () => Promise<string> }[] = [];
       await transaction(async () => {
-        // As a timer or a listener that is set up on first use: it has this context for ever.
+        // Like a timer or listener that is created on first use, and keeps this context.
         if (started.length === 0) {
           const inThisContext = AsyncLocalStorage.snapshot();
           const ask = (): Promise<string> => engine.withLock(key, {}, async () => 'held');
@@ -480,7 +480,7 @@ describe('the scope of a transaction', () => {
   });
 
   describe('the gate', () => {
-    /** What the database was asked to allow for the COMMIT. */
+    /** The idle time that the gate requests from the database for the COMMIT. */
     const gateOf = async (
       options: LockServiceOptions,
       body: (engine: LockEngine) => Promise<unknown>,
@@ -601,7 +601,7 @@ describe('the scope of a transaction', () => {
 });
 
 describe('errors of the database', () => {
-  /** As seen, from the outside in. */
+  /** Errors as these libraries throw them, from the outermost to the innermost. */
   const prisma = (cause: object): Error =>
     Object.assign(new Error('Raw query failed'), {
       code: 'P2010',

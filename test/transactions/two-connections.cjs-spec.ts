@@ -69,7 +69,7 @@ describe('two connections', () => {
     get<T>(type: Type<T>): T;
   }
 
-  /** One plug-in, and one data source, for each database. */
+  /** Creates a plug-in and a data source for a database. */
   async function pluginFor(
     connectionName: string,
     { settings }: TestDatabase,
@@ -112,7 +112,7 @@ describe('two connections', () => {
   const note = async ({ tx }: Host): Promise<void> =>
     void (await tx.query('INSERT INTO entries VALUES ($1)', [stock.product]));
 
-  /** The audit's database has no fence table. */
+  /** The database of audit has no fence table. */
   const fence = { connections: ['shop'] };
 
   type Order = [string, (app: TwoHosts) => readonly [outer: Host, inner: Host]];
@@ -297,7 +297,7 @@ describe('a second transaction', () => {
     };
   };
 
-  /** Its pool cannot be reached, and is not given. */
+  /** The library cannot reach Kysely's pool, and it is not passed as an option. */
   const kysely = (database: TestDatabase, poolSize: number): ClsParts => {
     const connection = new Kysely<unknown>({
       dialect: new PostgresDialect({ pool: openPool(database, poolSize) }),

@@ -11,14 +11,14 @@ import { useStock } from './stock.js';
 
 const redis = useRedis();
 
-/** A shop on a database of its own. */
+/** A shop with its own database. */
 function useShop(type: 'postgres' | 'mysql', database: TestDatabase) {
   const stock = useStock(database, type);
   return {
     stock,
-    /** Whether the lock is held, and what is left of the product. */
+    /** Whether the lock is held, and the remaining quantity. */
     state: async () => [await isHeld(redis.url, stock.key), await stock.quantity()],
-    /** Opens it, with a subscriber of the application. */
+    /** Opens a data source with this subscriber of the application. */
     open: async (subscriber: EntitySubscriberInterface, poolSize?: number) => {
       const dataSource = lockAwareDataSource(
         await openDataSource(type, database.settings, poolSize),
@@ -28,12 +28,12 @@ function useShop(type: 'postgres' | 'mysql', database: TestDatabase) {
       return {
         dataSource,
         locks,
-        /** Sells one in a transaction under the lock. */
+        /** Sells one piece in a transaction under the lock. */
         sell: () =>
           locks.withLock(stock.key, () =>
             dataSource.transaction((manager) => stock.takeOne(manager)),
           ),
-        /** Sells one up to the COMMIT, for which the lock waits. */
+        /** Sells one piece, but does not commit. The lock waits for the COMMIT. */
         sellByHand: (runner: QueryRunner) =>
           locks.withLock(stock.key, async () => {
             await runner.startTransaction();
@@ -49,7 +49,7 @@ const { stock, state, open } = useShop('postgres', postgres);
 
 const fail = (): Promise<never> => Promise.reject(new Error('no mail server'));
 
-/** What a subscriber of all statements sends with the COMMIT, over the same connection. */
+/** A subscriber that sends another statement around the COMMIT, on the same connection. */
 const around = (hook: 'beforeQuery' | 'afterQuery'): EntitySubscriberInterface => ({
   [hook]: async ({ query, queryRunner }: { query: string; queryRunner: QueryRunner }) => {
     if (query === 'COMMIT') await queryRunner.query('SELECT 1');
@@ -88,7 +88,7 @@ describe('a subscriber that opens a second transaction', () => {
     },
   };
 
-  /** @returns what becomes of the second transaction, and what is left in the stock */
+  /** @returns the outcome of the second transaction, and the remaining quantity */
   async function takeTwo(hook: string, first: string, second: string): Promise<unknown[]> {
     let calls = 0;
     let inHook: unknown;
@@ -133,7 +133,7 @@ describe('a subscriber that opens a second transaction', () => {
     const { dataSource, sell } = await open({
       beforeTransactionStart: async () => {
         if (runner !== undefined) return;
-        runner = dataSource.createQueryRunner(); // before anything is waited for
+        runner = dataSource.createQueryRunner(); // before the first await
         await runner.startTransaction();
         await stock.takeOne(runner);
         inHook = await runner.query('COMMIT').catch((error: unknown) => error);
@@ -173,7 +173,7 @@ describe('a subscriber that throws', () => {
     expect(await state()).toEqual([false, 99]);
   });
 
-  /** TypeORM rolls back once more then: the transaction around the savepoint. */
+  /** TypeORM then also rolls back the transaction around the savepoint. */
   it('after a savepoint has rolled the transaction back: the lock is released at once', async () => {
     const { dataSource, locks } = await open({
       afterTransactionCommit: ({ queryRunner }) =>
@@ -222,7 +222,7 @@ describe('a subscriber that throws before the rollback', () => {
     const { dataSource, locks } = await open(subscriber, 1);
 
     await locks.withLock(stock.key, () => sell(dataSource));
-    await dataSource.transaction((manager) => manager.query('SELECT 1')); // over the same connection
+    await dataSource.transaction((manager) => manager.query('SELECT 1')); // on the same connection
 
     expect(calls).toBe(1);
     expect(await state()).toEqual([false, 100]);
@@ -245,7 +245,7 @@ describe('without a lock, a subscriber that throws before the rollback', () => {
     },
   };
 
-  /** The next transaction on the same connection commits what was left open. @returns what that has changed */
+  /** Runs a transaction on the same connection, which commits what was left open. @returns the change in quantity */
   const leftBy = async (dataSource: DataSource, sell: Sell): Promise<number> => {
     let calls = 0;
     dataSource.subscribers.push({

@@ -145,7 +145,7 @@ describe('a lock around a transaction', () => {
     });
     end.open();
     await ended;
-    expect(await asked).toBe('taken'); // inside of a transaction it would have been refused
+    expect(await asked).toBe('taken'); // inside a transaction, it would have been refused
   });
 
   it('prevents the commit after the lease was lost', async () => {
@@ -352,7 +352,7 @@ describe('the BEGIN of a transaction under a lock', () => {
       const seen: unknown[] = [];
       dataSource.subscribers.push({
         [hook]: async ({ queryRunner }: { queryRunner: QueryRunner }) => {
-          // Inside of the transaction, or beside it.
+          // Inside the transaction, then outside of it.
           seen.push(await queryRunner.query('SELECT count(*)::int AS count FROM stock'));
           await dataSource.query('SELECT 1');
         },
@@ -517,7 +517,7 @@ describe('a query runner driven manually', () => {
       await runner.release();
     });
     expect(await held()).toBe(false);
-    // The pool hands the same connection out again.
+    // The pool hands out the same connection again.
     await dataSource.transaction((manager) => manager.query('SELECT 1'));
     expect(await stock.quantity()).toBe(100);
     await locks.withLock(stock.key, () =>
@@ -628,7 +628,7 @@ describe('lockAwareDataSource', () => {
 
     const decided = lockAwareDataSource(new DataSource({ type: 'postgres' }), { runInTransaction });
     expect(lockAwareDataSource(decided, { runInTransaction })).toBe(decided);
-    // Where connecting is tried again, each attempt brings a function of its own.
+    // If connecting is retried, each attempt passes a new function.
     expect(lockAwareDataSource(decided, { runInTransaction: (work) => work() })).toBe(decided);
   });
 

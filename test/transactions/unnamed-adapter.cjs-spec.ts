@@ -1,4 +1,4 @@
-/** An adapter without a name, in a process in which nothing else goes by the name that it would have. */
+/** An adapter without a connection name, in a process with no connection named 'default'. */
 import { describe, expect, it } from '@jest/globals';
 import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
@@ -32,5 +32,3 @@ describe('an adapter without a connection name', () => {
     expect(await stock.quantity()).toBe(100);
   });
 });
-
-/** An adapter without a name, in a process in which nothing else goes by the name that it has. */

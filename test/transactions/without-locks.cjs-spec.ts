@@ -23,7 +23,7 @@ describe('code without locks', () => {
   const redis = useRedis();
   const postgres = usePostgres();
 
-  /** Opens transactions with the adapter, as nestjs-cls has it or known to the locks. */
+  /** Opens transactions with the adapter of nestjs-cls, lock-aware or not. */
   const opened = async (isLockAware: boolean) => {
     const orm = await clsOrm('TypeORM', async (url) => {
       const dataSource = await new DataSource({
@@ -47,7 +47,7 @@ describe('code without locks', () => {
   interface Shop {
     /** Writes a line in the transaction of the context. */
     write(line: string): Promise<unknown>;
-    /** In the middle of a transaction. */
+    /** Commits in the middle of a transaction. */
     commit(): Promise<unknown>;
     in<R>(propagation: Propagation, work: () => Promise<R>): Promise<R>;
   }
@@ -55,7 +55,7 @@ describe('code without locks', () => {
   const fail = (): Promise<never> => Promise.reject(new Error('sold out'));
   const P = (name: string): Propagation => name as Propagation;
 
-  /** Programs that use no lock, and may fail. What they write and what they get is all that counts. */
+  /** Programs that use no lock, and may fail. Only what they write and return counts. */
   const PROGRAMS: Record<string, (shop: Shop) => Promise<unknown>> = {
     ...Object.fromEntries(
       [
@@ -102,7 +102,7 @@ describe('code without locks', () => {
       const sale = shop.in(P('REQUIRED'), async () => {
         await shop.write('sale');
         audit = new Promise((resolve, reject) => {
-          // The ROLLBACK is sent before that, and answered after it.
+          // The ROLLBACK has been sent by then, and is answered later.
           setImmediate(() => {
             shop.in(P('REQUIRES_NEW'), () => shop.write('audit')).then(resolve, reject);
           });
@@ -196,7 +196,7 @@ describe('a read before the lock', () => {
           await transaction(async (tx) => {
             const before = await read(tx());
             if (runs++ === 0) {
-              // Somebody sells one, and has given the lock back when it is requested.
+              // Another caller sells one piece, and has released the lock when it is requested.
               await postgres.query('UPDATE stock SET quantity = 99 WHERE id = $1', [stock.product]);
             }
             await locks.withLock(stock.key, () => write(tx(), before - 1));
@@ -247,7 +247,7 @@ describe('combinations', () => {
 
   const held = (key: string): Promise<boolean> => isHeld(redis.url, key);
 
-  /** Aborted when the call surely waits, on a busy machine too. */
+  /** A signal that aborts when the call is certainly waiting, even on a busy machine. */
   function soonAborted(): AbortSignal {
     const controller = new AbortController();
     setTimeout(() => controller.abort(), 1_500);
