@@ -21,7 +21,7 @@ describeLockContract(DRIZZLE, { roundTrips: 0 });
 describePropagation(DRIZZLE);
 
 describe('Drizzle on a synchronous driver', () => {
-  /** Notes the statements in the place of SQLite. */
+  /** A client that records statements instead of passing them to SQLite. */
   const openSync = () => {
     const statements: string[] = [];
     const statement = { run: () => {}, free: () => {} };

@@ -23,7 +23,7 @@ describeWithMariaDb('a transaction of Knex on MariaDB under a lock', () => {
 
   const commits: Body = async (tx) => (await tx.raw('COMMIT')) as unknown;
 
-  /** On the only connection of a pool. */
+  /** Runs transactions on a pool of one connection. */
   const transactions = () => {
     const connection = { ...mariaDb.settings, multipleStatements: true };
     const knex = knexOf({ client: 'mysql2', connection, pool: { min: 0, max: 1 } });
@@ -110,7 +110,7 @@ describeWithMariaDb('a transaction of Knex on MariaDB under a lock, opened by ha
   const takeOne: Step = async (tx) =>
     tx('stock').where({ id: stock.product }).decrement('quantity', 1);
 
-  /** On the only connection of a pool. The code that opens it swallows what its body and the gate have thrown. */
+  /** Runs transactions on a pool of one connection. The opener swallows the errors of the body and of the gate. */
   const transactions = () => {
     const pool = { min: 0, max: 1 };
     const knex = knexOf({ client: 'mysql2', connection: mariaDb.settings, pool });

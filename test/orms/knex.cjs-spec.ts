@@ -13,7 +13,7 @@ import { startLocks } from '../transactions/locks.js';
 import { describePropagation } from '../transactions/propagation-suite.js';
 import { useStock } from '../transactions/stock.js';
 
-// Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
+// Stands in for the nestjs-cls adapter of Knex, which was not available, and does what its documentation says.
 const KNEX = clsOrm('Knex', (url) => {
   const silent = (): void => {};
   const connection = knexOf({
@@ -111,7 +111,7 @@ describe('a ROLLBACK that Knex gives up before its driver does', () => {
   const redis = useRedis();
   const postgres = usePostgres();
   const stock = useStock(postgres);
-  /** Knex waits 5 s for its ROLLBACK. */
+  /** Longer than Knex waits for its ROLLBACK, which is 5 s. */
   const QUERY_TIMEOUT_MS = 6_000;
 
   it('leaves no connection on which a later transaction commits the failed work', async () => {
@@ -127,7 +127,7 @@ describe('a ROLLBACK that Knex gives up before its driver does', () => {
     );
     await expect(sale).rejects.toThrow(/read timeout/);
     expect(performance.now() - from).toBeGreaterThan(QUERY_TIMEOUT_MS + 4_900);
-    await sleep(1_500); // until the driver has given it up, too
+    await sleep(1_500); // until the driver, too, has given up the ROLLBACK
     await Promise.all(
       Array.from({ length: 10 }, () => orm.transaction((tx) => tx.query('SELECT 1', []))),
     );

@@ -12,7 +12,7 @@ import { describeLockContract } from '../transactions/lock-contract.js';
 import type { Isolation } from '../transactions/orm-under-test.js';
 import { describePropagation } from '../transactions/propagation-suite.js';
 
-// Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
+// Stands in for the nestjs-cls adapter of Kysely, which was not available, and does what its documentation says.
 const KYSELY = clsOrm('Kysely', (url) => {
   const pool = openPool(url);
   const connection = new Kysely<unknown>({ dialect: new PostgresDialect({ pool }) });

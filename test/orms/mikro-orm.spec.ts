@@ -35,7 +35,7 @@ const entity = new EntitySchema({
   properties: { id: { type: 'string', primary: true }, quantity: { type: 'number' } },
 });
 
-/** It reads no time-out of the driver from the URL. */
+/** MikroORM ignores the driver's time-out in the URL. */
 const open = (url: string): Promise<MikroORM> => {
   const timeout = new URL(url).searchParams.get('query_timeout');
   const driverOptions = timeout === null ? {} : { query_timeout: Number(timeout) };
@@ -62,7 +62,8 @@ describeLockContract(
               }),
             isolation === undefined ? {} : { isolationLevel: LEVELS[isolation] },
           ),
-        // It waits for ever for clients whose connection has died (https://github.com/kysely-org/kysely/issues/1990).
+        // Not awaited, because `close` never ends if the connection of a client has died
+        // (https://github.com/kysely-org/kysely/issues/1990).
         close: async () => void orm.close(true),
       };
     },
@@ -142,7 +143,7 @@ describe('em.commit() of MikroORM in the body under a lock', () => {
   const takeOne = (em: EntityManager): Promise<unknown> =>
     em.execute('UPDATE stock SET quantity = quantity - 1 WHERE id = ?', [stock.product]);
 
-  /** Swallows the error. */
+  /** Resolves with the error of a rejected promise. */
   const tried = (done: Promise<unknown>): Promise<unknown> => done.catch((error: unknown) => error);
 
   it.each<[string, (em: EntityManager) => Promise<unknown>]>([
@@ -168,7 +169,7 @@ describe('em.commit() of MikroORM in the body under a lock', () => {
     );
     await expect(sale).rejects.toMatchObject({ code: 'LOCK_IN_TRANSACTION' });
     expect(await stock.quantity()).toBe(100);
-    await inTransaction(takeOne); // would wait for a connection for ever
+    await inTransaction(takeOne); // would otherwise wait forever for a connection
     expect(await stock.quantity()).toBe(99);
   });
 });
@@ -178,7 +179,7 @@ describe('a hook of MikroORM', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** @param hooks what it calls on the transaction that sells one under the lock */
+  /** Sells one piece under the lock. @param hooks the subscriber to the events of its transaction */
   const sell = async (hooks: (orm: MikroORM) => EventSubscriber) => {
     const orm = await open(postgres.url);
     afterTest(() => void orm.close(true));

@@ -40,7 +40,7 @@ describe('an adapter for a pool of node-postgres', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** Nobody listens to its clients. */
+  /** No code listens for errors of its clients. */
   const ADAPTER = clsOrm('node-postgres', (url) => {
     const connection = openPool(url);
     const optionsFactory = (pool: pg.Pool) => ({

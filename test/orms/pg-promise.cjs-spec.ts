@@ -4,7 +4,7 @@ import { type Body, clsOrm, POOL_SIZE } from '../transactions/cls-orm.js';
 import { describeLockContract } from '../transactions/lock-contract.js';
 import { describePropagation } from '../transactions/propagation-suite.js';
 
-// Its adapter for nestjs-cls was not to be had where this was written; this one does what that is documented to do.
+// Stands in for the nestjs-cls adapter of pg-promise, which was not available, and does what its documentation says.
 const pgp = pgPromise({ noWarnings: true });
 
 const PG_PROMISE = clsOrm('pg-promise', (url) => {
@@ -15,7 +15,7 @@ const PG_PROMISE = clsOrm('pg-promise', (url) => {
     readonly mode?: InstanceType<typeof TransactionMode>;
   }
   const connection = pgp({ connectionString: url, max: POOL_SIZE });
-  connection.$pool.on('error', () => {}); // a connection that is being closed while its database is dropped
+  connection.$pool.on('error', () => {}); // the database is dropped while a connection is being closed
   const opened = (db: Db | Tx, options: Options, body: Body, setTx: (tx: Tx) => void) =>
     db.tx(options, (tx) => {
       setTx(tx);

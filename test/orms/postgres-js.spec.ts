@@ -114,7 +114,7 @@ describe('a body of postgres.js that ends its transaction', () => {
     });
     const { locks } = await startLocks(redis.url);
     const sql = openSql();
-    // Nobody sees what is sent there, and postgres.js does not tell in which state its connection is.
+    // The library does not see statements on `unguarded`, and postgres.js does not expose the state of its connection.
     const sale = locks.withLock(stock.key, () =>
       run(async (wrap) => {
         await sql.begin('', (unguarded) =>

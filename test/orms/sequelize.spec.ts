@@ -17,7 +17,7 @@ describe('transactions', () => {
     serializable: SERIALIZABLE,
   };
 
-  // It tells the console of every COMMIT that fails.
+  // Sequelize prints a warning for every COMMIT that fails.
   jest.spyOn(console, 'warn').mockImplementation(() => {});
 
   describeLockContract(
@@ -49,7 +49,7 @@ describe('savepoints', () => {
   const postgres = usePostgres();
   const stock = useStock(postgres);
 
-  /** What a branch of the body does that nobody awaits, until somebody else has the connection. */
+  /** The work of a branch that the body does not await. It lasts until another transaction has the connection. */
   type Branch = (
     nested: (body: (inner: Transaction) => Promise<void>) => Promise<void>,
     sell: (transaction: Transaction) => Promise<void>,
@@ -84,7 +84,7 @@ describe('savepoints', () => {
         ['is committed', false, 97],
         ['fails', true, 98],
       ])('sends nothing into the next one if it %s', async (_how, fails, quantity) => {
-        // One connection: the next transaction has the same.
+        // One connection, so that the next transaction gets the same.
         const sequelize = new Sequelize(postgres.url, { logging: false, pool: { max: 1 } });
         afterTest(() => sequelize.close());
         const transaction = transactionsOf(sequelize);

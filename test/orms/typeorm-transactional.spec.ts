@@ -182,7 +182,10 @@ describe.each(['before', 'after'] as const)(
       await expect(sale).rejects.toThrow(/each would wait for the other/);
     });
 
-    /** Nothing tells a transaction of the decorator from one that is opened by hand, until it is asked about once. */
+    /**
+     * Until it has been examined once, a transaction of the decorator is indistinguishable from one that is opened by
+     * hand.
+     */
     it('never runs unlocked under NOT_SUPPORTED: at first it is refused, or the transaction keeps the lock', async () => {
       const { shop, locks } = await start();
       await runInTransaction(async () => {
