@@ -15,7 +15,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 2_000;
 const PROCESSES = 5;
-/** Long compared with the way of a command to Redis, from which the position of a call counts. */
+/** Much longer than a command takes to reach Redis, where its arrival determines its position in the queue. */
 const ASKED_APART_MS = 200;
 
 afterAll(() => LockProcess.endAll());
@@ -23,7 +23,7 @@ const server = useRedisServer();
 const observer = new LockObserver(server);
 
 beforeAll(async () => {
-  await start(PROCESSES); // they serve all tests
+  await start(PROCESSES); // all tests reuse them
   await LockProcess.closeAll();
 });
 
@@ -82,7 +82,7 @@ describe('order', () => {
       attempts.push(waiter.hold(key, { ms: 5 }));
       await observer.waiting(key, i + 1);
     }
-    // Comes last, although its process holds the lock now.
+    // This call comes last, although its process holds the lock.
     const late = all[0]!.hold(key, { ms: 5 });
     await holder.release();
 
@@ -99,7 +99,7 @@ describe('order', () => {
     const attempts = [];
     for (const process of [0, 1, 0, 2, 1, 1, 0, 2]) {
       attempts.push(all[process]!.hold(key, { ms: 5 }));
-      await all[process]!.call('residue'); // it has asked
+      await all[process]!.call('residue'); // its request has been sent
       await sleep(ASKED_APART_MS);
     }
     await holder.release();
@@ -145,7 +145,8 @@ describe('fairness', () => {
     const runs = contendedRuns(holds);
     expectExclusive(holds);
     expect(new Set(runs.map(({ process }) => process)).size).toBe(PROCESSES);
-    // In strict turns, this is one run of each of the others; a process that was not scheduled in time is skipped.
+    // In strict rotation, each of the others has one run in between. A process that is not scheduled in time is
+    // skipped.
     expect(longestPauseInRuns(runs)).toBeLessThanOrEqual(3 * (PROCESSES - 1));
   });
 
@@ -167,9 +168,9 @@ describe('fairness', () => {
 
     const remote = second!.hold(key, { ms: 0 });
     const { asked, entered } = await remote.ended;
-    await first!.kill(); // most of its work is still to do
+    await first!.kill(); // most of its calls are still queued
 
-    // 10 s of work were queued locally, and a little of it was done first.
+    // 10 s of work were queued locally, but only a little of it came first.
     expect(entered - asked).toBeGreaterThan(100 - 2 * holdMs);
     expect(entered - asked).toBeLessThan(2_000);
   });
@@ -207,9 +208,9 @@ interface RaceOptions {
 
 interface RaceResult {
   key: string;
-  /** How many holds there should have been. */
+  /** The expected number of holds. */
   total: number;
-  /** The value of the counter. */
+  /** The final value of the counter. */
   counted: number;
   holds: ProcessHold[];
 }
@@ -230,7 +231,7 @@ async function race(
   };
 }
 
-/** How many runs of others lie between two runs of the same process, at most. */
+/** The largest number of runs of other processes between two runs of the same process. */
 function longestPauseInRuns(runs: readonly Run[]): number {
   const lastRun = new Map<number, number>();
   let longest = 0;

@@ -7,9 +7,9 @@ import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_000;
-/** Too long for anybody to enter because a lease has ended. */
+/** Too long for a lease to expire during a test. */
 const LONG_LEASE_MS = 60_000;
-/** Bounds on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 5_000;
 
 afterAll(() => LockProcess.endAll());
@@ -36,7 +36,7 @@ describe('the holder is killed', () => {
 
     await holder!.kill();
 
-    // Nobody renews it any more, and it is still there.
+    // The lease is no longer renewed, but still exists.
     expect(await observer.holder(key)).toBe(lease);
     const { earliest, latest } = await observer.leaseEnd(key);
     const next = await waiting.entered;
@@ -86,7 +86,7 @@ describe('the holder is killed', () => {
     const [holder, waiter, late] = await start(3, 20_000);
     const { token } = await holder!.hold(key).entered;
     const [waiting] = await queueUp([waiter!]);
-    waiter!.pause(); // so that the late call finds the lock free and the queue not empty
+    waiter!.pause(); // the late call finds the lock free, but the queue not empty
     await holder!.kill();
     await observer.endLease(key);
 
@@ -130,15 +130,15 @@ describe('a waiter is killed or paused', () => {
 
     head!.pause();
     await holding.release();
-    const { earliest, latest } = await observer.leaseEnd(key); // granted to the paused one
+    const { earliest, latest } = await observer.leaseEnd(key); // granted to the paused process
     expect(latest - sharedNow()).toBeLessThan(acceptMs + 100);
 
     const next = await waiting!.ended;
     expect(next.entered).toBeGreaterThanOrEqual(earliest);
-    expect(next.entered).toBeLessThan(latest + 2_000); // before its own re-check, which comes every 5 s
+    expect(next.entered).toBeLessThan(latest + 2_000); // before its own recheck, which is due every 5 s
     expect(next.token).toBeGreaterThan(token);
 
-    // It wakes up with a grant that is no longer valid, and gets its turn again.
+    // The paused process resumes with an expired grant, and gets another turn.
     head!.resume();
     expectExclusive([next, await paused!.ended]);
   });
@@ -314,12 +314,12 @@ describe('Redis', () => {
     const order = { key, counter: `counter:${key}`, callers: 3, times: 100, pauseMs: 1 };
     const races = Promise.all(racers.map((racer) => racer.call('race', order)));
     await sleep(500);
-    await server.kill(); // what it has granted is older than now
+    await server.kill(); // all grants of this server are older than now
     const firstTokenOfNewServer = Date.now() * 1_000;
     await server.restart();
 
-    // Exclusive under each server. A holder of the old one may overlap with one of the new one: the smaller token
-    // tells which of them must give way.
+    // Holds are exclusive per server. A holder of the old server may overlap with one of the new server; the smaller
+    // fencing token tells which of them must give way.
     const holds = inOrder(await races);
     const before = holds.filter(({ token }) => token < firstTokenOfNewServer);
     const after = holds.filter(({ token }) => token >= firstTokenOfNewServer);
@@ -336,7 +336,7 @@ describe('Redis', () => {
     await holding.entered;
 
     server.pause();
-    await sleep(100); // an answer in flight has arrived; there will be no other
+    await sleep(100); // a reply in flight has arrived, and no other will come
     const { at, remainingMs } = await holding.probe();
     const deadline = at + remainingMs;
     expect(remainingMs).toBeGreaterThan(0);
@@ -358,7 +358,7 @@ describe('Redis', () => {
     const holding = holder!.hold(key);
     await holding.entered;
 
-    await sleep(leaseMs / 3 - 200); // the renewal falls into the pause
+    await sleep(leaseMs / 3 - 200); // the renewal is due during the pause
     server.pause();
     await sleep(500);
     server.resume();
@@ -373,7 +373,7 @@ function start(count: number, leaseMs = LEASE_MS): Promise<LockProcess[]> {
   return LockProcess.startMany(count, { redisUrl: server.url, leaseMs, waitMs: 25_000 });
 }
 
-/** Lets the processes ask for the lock one after the other, each for a short hold. */
+/** Makes the processes request the lock one after the other, each for a short hold. */
 async function queueUp(waiters: readonly LockProcess[]): Promise<Attempt[]> {
   const attempts: Attempt[] = [];
   for (const waiter of waiters) {

@@ -1,8 +1,8 @@
 /**
- * A Nest application of its own that holds locks, driven over IPC by `LockProcess`: it is paused, blocked and killed
- * by the tests. Plain JavaScript, so that it runs the built library as an application would, with nothing in between.
+ * A Nest application that holds locks. `LockProcess` drives it over IPC, and can pause, block and kill it. It is plain
+ * JavaScript, so that it runs the built library as an application does.
  *
- * It answers the commands of `LockWorkerCommands` and sends the events of `LockWorkerEvent`.
+ * It executes the commands of `LockWorkerCommands` and sends the events of `LockWorkerEvent`.
  *
  * @typedef {import('../support/lock-process.js').LockWorkerCommands} LockWorkerCommands
  * @typedef {import('../support/lock-process.js').LockWorkerEvent} LockWorkerEvent
@@ -33,7 +33,7 @@ const commands = {
     );
     locks = application.get(LockService);
     redis = new Redis(redisUrl, { maxRetriesPerRequest: null });
-    redis.on('error', () => {}); // tests take the server away
+    redis.on('error', () => {}); // tests stop the server
   },
 
   async close() {
@@ -110,7 +110,7 @@ const commands = {
       lock.signal.addEventListener('abort', () => askAll('signal'), { once: true });
     }
 
-    // The first code that may run after waking up asks whether the locks are still held.
+    // The first code that can run after the block checks whether the locks are still held.
     const others = [
       sleep(1).then(() => askAll('timer')),
       sleep(ms).then(() => askAll('timer due while blocked')),
@@ -143,7 +143,7 @@ process.on('message', async (/** @type {any} */ { id, command, args }) => {
     process.send?.({ id, error: describe(error) });
   }
 });
-// The parent is gone, or wants us to go.
+// The parent has ended, or has disconnected to end this process.
 process.on('disconnect', () => process.exit());
 
 /** @param {LockWorkerEvent} event */
@@ -152,8 +152,8 @@ function send(event) {
 }
 
 /**
- * Milliseconds. `hrtime` reads CLOCK_MONOTONIC, which counts from the start of the machine: instants of different
- * processes on one machine can be compared.
+ * The current time in milliseconds. `hrtime` reads CLOCK_MONOTONIC, which counts from the start of the machine, so
+ * times of different processes on one machine can be compared.
  */
 function now() {
   return Number(process.hrtime.bigint()) / 1e6;
@@ -170,12 +170,12 @@ function residue(service) {
 /** @param {number} attempt */
 function holdOf(attempt) {
   const hold = holds.get(attempt);
-  if (hold === undefined) throw new Error(`attempt ${attempt} holds nothing`);
+  if (hold === undefined) throw new Error(`attempt ${attempt} holds no lock`);
   return hold;
 }
 
 /**
- * Records when and why the lock is lost. The question itself detects a deadline that has just passed.
+ * Records when and why the lock is lost. Calling the returned function also detects a deadline that has just passed.
  * @param {Lock} lock
  * @param {(lost: import('../support/lock-process.js').Loss) => void} [onLost]
  */
@@ -190,7 +190,7 @@ function watch(lock, onLost) {
   if (signal.aborted) note();
   else signal.addEventListener('abort', note, { once: true });
   return () => {
-    void lock.signal; // reading it makes the lock look at the clock
+    void lock.signal; // reading it makes the lock check its deadline
     return lost;
   };
 }

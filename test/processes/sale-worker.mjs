@@ -1,6 +1,6 @@
 /**
- * Sells from the table `stock` under a lock, in a transaction of TypeORM. Driven by SaleProcess through messages
- * `{ id, command, args }`, each answered by `{ id, result }` or `{ id, error }`.
+ * Sells from the table `stock` under a lock, in a transaction of TypeORM. `SaleProcess` drives it with messages
+ * `{ id, command, args }`, each answered with `{ id, result }` or `{ id, error }`.
  */
 import { NestFactory } from '@nestjs/core';
 import { LockService, RedisLockModule } from 'nestjs-locked';
@@ -25,7 +25,8 @@ const commands = {
   },
 
   /**
-   * Sells one; @returns the times of the lock, the transaction's first answer and the commit, on the shared clock.
+   * Sells one piece.
+   * @returns when the lock was acquired, the body began and COMMIT was answered, on the clock of `sharedNow`
    */
   async sell({ key, product, stopBeforeCommit }) {
     return locks.withLock(key, async (lock) => {
@@ -48,8 +49,9 @@ const commands = {
   },
 
   /**
-   * Adds one to the product `times` times. Each time a second connection reads first, which must see what the last
-   * holder has committed. @returns how often it did not
+   * Adds one to the quantity of the product `times` times. Each time, a second connection reads first, and must see
+   * what the last holder has committed.
+   * @returns how often it did not
    */
   async count({ key, product, times }) {
     let stale = 0;
@@ -77,8 +79,8 @@ const commands = {
 };
 
 /**
- * Stops this process after the last check of the lock, where COMMIT is about to be written to the socket. It is written
- * as soon as the process continues, before any code learns how much time has passed.
+ * Stops this process after the last check of the lock, right before COMMIT is written to the socket. COMMIT is written
+ * as soon as the process resumes, before any code can learn how much time has passed.
  */
 function standStillBeforeCommit(runner) {
   const { connection } = runner.databaseConnection;
