@@ -1,4 +1,4 @@
-/** Operations and accidents of a Redis Cluster under load, as recorded by a register of who enters each key. */
+/** Operations on, and failures of, a Redis Cluster under load. A register records who enters each key. */
 import { describe, expect } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
@@ -23,13 +23,13 @@ const IS_LONG = process.env['FAULTS_LONG'] === '1';
 const LEASE_MS = 3_000;
 const PATIENT_MS = 60_000;
 
-/** A master without slots does not become a replica by itself. */
+/** Keeps a master without slots from becoming a replica. */
 const STAYS_MASTER = ['--cluster-allow-replica-migration', 'no'];
 
 const run = promisify(execFile);
 const types = (events: readonly LockEvent[]): string[] => events.map(({ type }) => type);
 
-/** This many keys whose slots are in this range. */
+/** Returns `count` keys whose slots lie between `first` and `last`. */
 function keysIn(first: number, last: number, count: number): string[] {
   const keys: string[] = [];
   while (keys.length < count) {
@@ -50,7 +50,7 @@ async function startLoad(cluster: OwnCluster, keys: readonly string[]): Promise<
   );
 }
 
-/** `redis-cli --cluster`, as an operator types it. */
+/** Runs `redis-cli --cluster` as an operator does. */
 async function cli(...args: string[]): Promise<string> {
   const running = run('redis-cli', ['--cluster', ...args], { timeout: 60_000 });
   const { stdout } = await running.catch((error: { stdout: string }) => {
@@ -59,7 +59,7 @@ async function cli(...args: string[]): Promise<string> {
   return stdout;
 }
 
-/** A node that no cluster knows yet. Its bus uses a port that is 10,000 higher. */
+/** Starts a node that belongs to no cluster. Its bus port is its port plus 10,000. */
 async function startNode(): Promise<RedisServer> {
   for (;;) {
     const port = 23_000 + Math.floor(Math.random() * 9_000);
@@ -88,7 +88,7 @@ async function idOf(node: RedisServer): Promise<string> {
   return String(await openAdmin(node.url).cluster('MYID'));
 }
 
-/** The line of CLUSTER NODES about this node, as another one sees it; undefined if it does not know it. */
+/** The line about node `id` in the CLUSTER NODES of `node`; undefined if there is none. */
 async function seenFrom(node: RedisServer, id: string): Promise<string | undefined> {
   const lines = String(await openAdmin(node.url).cluster('NODES')).split('\n');
   return lines.find((line) => line.startsWith(id));
@@ -122,9 +122,9 @@ describe('operations under load', () => {
       const calls = await openAdmin(fresh.url).info('commandstats');
       expect(Number(/cmdstat_evalsha:calls=(\d+)/.exec(calls)?.[1])).toBeGreaterThan(0);
 
-      await eventually(() => cli('check', at), PATIENT_MS); // every node knows of the last move
+      await eventually(() => cli('check', at), PATIENT_MS); // every node knows the last slot move
       await cli('rebalance', at, '--cluster-weight', `${freshId}=0`);
-      expect(await seenFrom(first, freshId)).toMatch(/ connected$/); // it has no slots any more
+      expect(await seenFrom(first, freshId)).toMatch(/ connected$/); // it has no slots left
       await load.goesOn();
       await cli('del-node', at, freshId);
       expect(await seenFrom(first, freshId)).toBe(undefined);
@@ -214,7 +214,7 @@ describe('accidents of a cluster', () => {
       expect(await Promise.all(rivals)).toEqual(
         there.map(() => expect.stringMatching(/^(LockNotAcquiredError|LockStoreError)/)),
       );
-      await sleep(Math.max(0, killed + 16_000 - performance.now())); // no lease lasts without a renewal
+      await sleep(Math.max(0, killed + 16_000 - performance.now())); // a lease without a renewal has ended by now
       expect(locks.filter(({ isHeld }) => !isHeld)).toEqual([]);
       const released = await Promise.all(locks.map((lock) => lock.release()));
       expect(released.filter((was) => !was)).toEqual([]);
@@ -304,7 +304,7 @@ describe('accidents of a cluster', () => {
       register.enter(key, lock.fencingToken);
       await master.kill();
       await master.restart();
-      // What the test is about. It refuses commands until it has heard of the others.
+      // The restarted master has lost the lock. It refuses commands until it has heard from the other nodes.
       const onMaster = openAdmin(master.url);
       await eventually(async () => expect(await onMaster.exists(`lock:{${key}}`)).toBe(0));
       const back = performance.now();
@@ -384,12 +384,12 @@ describe('a cluster with TLS', () => {
         const calls = await to.info('commandstats');
         return Number(/cmdstat_asking:calls=(\d+)/.exec(calls)?.[1] ?? 0);
       };
-      const askedBefore = await asked(); // at the start, to check the right
+      const askedBefore = await asked(); // the library also sends ASKING at the start, to check its permission
       await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId);
       await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId);
       for (const found of await from.cluster('GETKEYSINSLOT', slot, 100))
         await from.call('MIGRATE', '127.0.0.1', String(ports[1]), found, 0, 5_000);
-      await eventually(async () => expect(await asked()).toBeGreaterThan(askedBefore)); // renewed there
+      await eventually(async () => expect(await asked()).toBeGreaterThan(askedBefore)); // renewed with ASKING
       await lock.ensureRemaining(LEASE_MS - 500);
       for (const admin of [to, from, admins[2] as Redis])
         await admin.call('CLUSTER', 'SETSLOT', slot, 'NODE', toId);

@@ -12,18 +12,18 @@ import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command may take a third of it, and a waiter relies on messages for as long; acceptance leases take 1 s. */
+/** Commands time out after a third of it, and a waiter relies on messages for as long; acceptance leases last 1 s. */
 const LEASE_MS = 3_000;
 const SAFETY_MS = LEASE_MS / 3;
 const ACCEPT_MS = 1_000;
-/** Too long for anybody to enter because a lease has ended. */
+/** Too long for a lease to expire during a test. */
 const LONG_LEASE_MS = 60_000;
-/** While connections are cut again and again: long enough for a renewal that fails a few times on a busy machine. */
+/** For tests that cut connections repeatedly: outlasts a renewal that fails a few times on a busy machine. */
 const RACE_LEASE_MS = 2 * LEASE_MS;
 const LONG_SAFETY_MS = 5_000;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 5_000;
-/** Long compared with the way of a command to Redis, from which the position of a call counts. */
+/** Much longer than a command takes to reach Redis, where its arrival determines its position in the queue. */
 const ASKED_APART_MS = 200;
 
 afterAll(() => LockProcess.endAll());
@@ -32,7 +32,7 @@ const observer = new LockObserver(server);
 let key: string;
 
 beforeAll(async () => {
-  await LockProcess.startMany(6, { redisUrl: server.url }); // they serve all tests
+  await LockProcess.startMany(6, { redisUrl: server.url }); // all tests reuse them
   await LockProcess.closeAll();
 });
 
@@ -72,7 +72,7 @@ describe('processes', () => {
       expect(holds).toHaveLength(50);
       expect(holds.filter(({ lost, released }) => lost !== undefined || !released)).toEqual([]);
       expectExclusive(holds);
-      // In the order in which they came, which is that of the processes.
+      // Calls are served in the order of arrival, which is the order of the processes.
       const order = holds.map(({ process }) => process);
       expect(order).toEqual([...order].sort((a, b) => a - b));
       for (const own of records) expectExclusive(own);
@@ -134,7 +134,7 @@ describe('a single message lost', () => {
     measure('entered after', ms, `ms of ${SAFETY_MS}`);
   });
 
-  // One token used to stay: the one that the re-check introduced, which was answered with the old one.
+  // Regression test: when a recheck was answered with the old token, the token that it had introduced remained.
   it('the grant: no token stays in the process', async () => {
     const { proxy, near, far } = await nearAndFar();
     const lock = await near.engine.acquire(key);
@@ -151,7 +151,7 @@ describe('a single message lost', () => {
   });
 
   fault('"wanted"', 'bounded by the timer of the waiter [R18]', async (measure) => {
-    // A process gives up an unused lease only because a message says that the key is wanted.
+    // With this `lingerMs`, a process gives up an unused lease only after a message that the key is wanted.
     const { proxy, near, far } = await nearAndFar({ leaseMs: LONG_LEASE_MS, lingerMs: 60_000 });
     await far.engine.withLock(key, {}, () => {});
     expect(await observer.holder(key)).not.toBeNull();
@@ -277,7 +277,7 @@ describe('a grant crosses', () => {
           },
         );
         const patient = third!.engine.acquire(name, { waitMs: 30_000 });
-        // The release arrives from a few milliseconds before the end of the wait to a few after it.
+        // Releases between 8 ms before and 6 ms after the end of the wait.
         await sleep(waitMs - 8 + (i % 15));
         await lock.release();
         const released = sharedNow();
@@ -302,7 +302,7 @@ describe('a grant crosses', () => {
   }
 });
 
-/** Two services: `far` reaches Redis only through the proxy. */
+/** Opens two lock services; `far` reaches Redis through the proxy. */
 async function nearAndFar({ leaseMs = LEASE_MS, lingerMs = 0 } = {}) {
   const proxy = await FaultProxy.start(server.port);
   const options = { leaseMs, lingerMs };
@@ -311,7 +311,7 @@ async function nearAndFar({ leaseMs = LEASE_MS, lingerMs = 0 } = {}) {
   return { proxy, near, far };
 }
 
-/** Four processes want one key until all have had their turns, while their connections are cut. */
+/** Four processes compete for one key until each has had all its holds, while their connections are cut. */
 async function race(
   url: string,
   cut: () => Promise<number>,
@@ -348,7 +348,7 @@ async function race(
     );
   }
 
-  // Somebody always waited, so a pause between two holds is due to the cuts.
+  // The queue was never empty, so every pause between two holds is due to the cuts.
   const pauses = holds.slice(1).map((next, i) => next.entered - holds[i]!.left);
   const longest = Math.max(...pauses);
   expect(longest).toBeLessThan(10 * Math.max(RACE_LEASE_MS / 3, ACCEPT_MS));

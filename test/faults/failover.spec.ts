@@ -1,4 +1,4 @@
-/** Failovers that break no connection, behind one address. Those with sentinels are in sentinel.spec.ts. */
+/** Failovers behind one address that break no connection. sentinel.spec.ts tests failovers with sentinels. */
 import { describe, expect } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Redis as Redis5 } from 'ioredis5';
@@ -11,11 +11,11 @@ import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command may take 1 s. Renewed every second. */
+/** A command times out after 1 s, and leases are renewed every second. */
 const LEASE_MS = 3_000;
-/** Too long for anybody to enter because a lease has ended, or by polling, within the limits below. */
+/** Too long for a lease to expire, or for a waiter to poll, within the limits below. */
 const LONG_LEASE_MS = 60_000;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 3_000;
 
 const isReadOnly = (error: Error): boolean => error.message.includes('READONLY');
@@ -54,13 +54,13 @@ describe('one address that leads to another master, with connections left open',
         await onNext.replicaof('NO', 'ONE');
         await onOld.replicaof('127.0.0.1', next.port);
 
-        // The renewal is refused; nobody else sends anything.
+        // Only the renewal is sent, and it is refused.
         const inboxOf = async (admin: Redis, channel: string) =>
           ((await admin.pubsub('NUMSUB', channel)) as [string, number])[1];
         await eventually(async () => expect(await inboxOf(onNext, near.inbox)).toBe(1));
         measure('healed after', performance.now() - from, `ms of ${LEASE_MS}`);
         expect(performance.now() - from).toBeLessThan(LEASE_MS);
-        // One command of the other process is enough to put its waiter back into the queue.
+        // A command of the other process is enough to return its waiter to the queue.
         await far.store.inspector.inspect(key).catch(() => {});
         await (await far.engine.acquire(uniqueKey())).release();
         await eventually(async () => expect(await inboxOf(onNext, far.inbox)).toBe(1));
@@ -86,7 +86,7 @@ describe('one address that leads to another master, with connections left open',
       const { old, next, proxy } = await pair();
       const { engine, inbox } = await openLocksOn(proxy.url, { leaseMs: LEASE_MS });
       const [onOld, onNext] = [openAdmin(old.url), openAdmin(next.url)];
-      await onNext.replicaof('NO', 'ONE'); // two masters now
+      await onNext.replicaof('NO', 'ONE'); // there are two masters now
       proxy.leadTo(next.port);
 
       const from = performance.now();
@@ -106,7 +106,7 @@ describe('one address that leads to another master, with connections left open',
     },
   );
 
-  /** A master, its replica, and an address that leads to the master. */
+  /** Starts a master, its replica, and a proxy that leads to the master. */
   async function pair() {
     const args = ['--repl-diskless-sync-delay', '0'];
     const old = await startRedisServer(...args);

@@ -14,9 +14,9 @@ import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_500;
-/** Long enough that it does not end on a busy machine, which may pause for a second. */
+/** Outlasts a pause of one second on a busy machine. */
 const SAFE_LEASE_MS = 3_000;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 5_000;
 
 afterAll(() => LockProcess.endAll());
@@ -41,11 +41,11 @@ describe('a holder', () => {
       const lock = await engine.acquire(key);
       const held = await observer.holder(key);
 
-      await sleep(leaseMs / 3 - 500); // the first renewal falls into the time of errors
+      await sleep(leaseMs / 3 - 500); // the first renewal is due while errors occur
       await admin.replicaof('127.0.0.1', 1);
       const types = (): string[] => events.map(({ type }) => type);
       await eventually(() => expect(types()).toContain('renewal-unknown'));
-      await sleep(500); // several tries fail
+      await sleep(500); // several attempts fail
       const lowest = lock.remainingMs();
       await admin.replicaof('NO', 'ONE');
       await eventually(() => expect(lock.remainingMs()).toBeGreaterThan(lowest));
@@ -70,7 +70,7 @@ describe('a holder', () => {
       const ms = await toldAfter(lock);
 
       expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
-      await sleep(SAFE_LEASE_MS / 2); // renewals would come in this time
+      await sleep(SAFE_LEASE_MS / 2); // renewals would be sent in this time
       expect(await observer.holder(key)).toBeNull();
       expect(await lock.release()).toBe(false);
       expect(await observer.holder(key)).toBeNull();
@@ -134,7 +134,7 @@ describe('a holder', () => {
     "a dead holder's key is taken over on time [D103]",
     async (measure) => {
       const admin = openAdmin(server.url);
-      // Half of them end during the test, which keeps the expiry cycle of Redis busy.
+      // Half of the keys expire during the test, which keeps the expiry cycle of Redis busy.
       const populate = `for i = 1, 20000 do
         redis.call('SET', ARGV[1] .. i, 'x', 'PX', i % 2 == 0 and 600000 or 500 + i % 4000)
       end`;
@@ -176,7 +176,7 @@ describe('a holder', () => {
       const end = await observer.leaseEnd(key);
       expect(await observer.holder(key)).toBe(token);
 
-      // The handler never ends: the next caller enters when the lease has run out, with another token.
+      // The handler never ends, so the next caller enters when the lease expires, with a new token.
       const { held, entered } = await next;
       expect(entered).toBeGreaterThanOrEqual(end.earliest);
       expect(entered).toBeLessThan(end.latest + SOON_MS);
@@ -255,7 +255,7 @@ describe('the application', () => {
     async (measure) => {
       const leaseMs = 1_500;
       const holds = 10;
-      await eventually(async () => expect(await connections()).toBe(1)); // ours
+      await eventually(async () => expect(await connections()).toBe(1)); // the connection of this test
       const app = await startNest({
         imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs, shutdownMs: 20_000 })],
       });
@@ -308,7 +308,7 @@ async function connections(): Promise<number> {
     .split('\n').length;
 }
 
-/** @returns how long after `from` its signal aborted */
+/** @returns how many milliseconds after `from` the signal of the lock aborts */
 function toldAfter(lock: HeldLock, from = sharedNow()): Promise<number> {
   const { signal } = lock;
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** Connections that are dead without a sign, because a balancer or a router has dropped them. */
+/** Connections that a load balancer or router has dropped silently. */
 import { afterAll, describe, expect, it } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { LockAbortedError } from 'nestjs-locked';
@@ -16,25 +16,31 @@ import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { SlowClock } from '../support/slow-clock.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** Each connection is checked every second, and a command may take as long. */
+/** Each connection is checked every second, and a command times out after 1 s. */
 const LEASE_MS = 3_000;
 const CHECK_MS = 1_000;
-/** A single try has a second, in which a connection is replaced. A busy machine may need more. */
+/**
+ * How much slower the clock runs: a single try has 1 s, including the replacement of a connection, which may take
+ * longer on a busy machine.
+ */
 const SLOWER = 2;
-/** Bound on what takes half a second on an idle machine: the time that an idle connection may take to answer. */
+/**
+ * Upper bound for replacing a connection. On an idle machine it takes 500 ms, the time that an idle connection has to
+ * reply.
+ */
 const REPLACED_MS = 3_000 * SLOWER;
 
 afterAll(() => LockProcess.endAll());
 const server = useRedisServer();
 const observer = new LockObserver(server);
 
-/** Two lock services; the connections of the first one are dropped. */
+/** Opens two lock services; the proxy drops the connections of the first. */
 async function forgotten(forgetAfterMs: number, leaseMs = LEASE_MS, clock: Clock = systemClock) {
   const proxy = await ForgettingProxy.start(server.port, forgetAfterMs);
   const { engine, events, store } = await openLocks(proxy.url, { leaseMs, clock });
   const other = await openLocks(server.url, { leaseMs });
   const outages = () => events.filter(({ type }) => type === 'store-lost');
-  /** Waits until the connections are dropped again. */
+  /** Waits until both connections are dropped again. */
   const idle = async (): Promise<void> => {
     const before = proxy.forgotten;
     await eventually(() => expect(proxy.forgotten).toBeGreaterThanOrEqual(before + 2));
@@ -113,7 +119,7 @@ describe('a connection that takes long to be replaced', () => {
     proxy.delayMs = 1_000;
     const askedAt = performance.now();
     await (await engine.acquire(uniqueKey())).release();
-    expect(performance.now() - askedAt).toBeGreaterThan(1_000); // no answer was possible for this long
+    expect(performance.now() - askedAt).toBeGreaterThan(1_000); // no reply could arrive earlier
     expect(events.some(({ type }) => type === 'connection-replaced')).toBe(true);
     expect(outages()).toEqual([]);
   });
@@ -197,9 +203,9 @@ describe('a server that was replaced by another one', () => {
       proxy.moveTo(second.port);
       const movedAt = performance.now();
       await eventually(() => expect(lock.signal.aborted).toBe(true), 9_000);
-      expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal comes after ten seconds
+      expect(performance.now() - movedAt).toBeLessThan(9_000); // the next renewal is due after 10 s
 
-      await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // it was checked
+      await eventually(() => expect(events.map(({ type }) => type)).toContain('eviction')); // the server was checked
 
       const key = uniqueKey();
       const other = (await openLocks(second.url, { leaseMs: 60_000 })).engine;
@@ -210,7 +216,7 @@ describe('a server that was replaced by another one', () => {
       const releasedAt = performance.now();
       await held.release();
       await (await waiting).release();
-      expect(performance.now() - releasedAt).toBeLessThan(4_000); // it would poll after five seconds
+      expect(performance.now() - releasedAt).toBeLessThan(4_000); // without messages, it polls after 5 s
     },
   );
 });

@@ -1,7 +1,7 @@
 /**
- * A process that asks Redis for locks at a steady rate, with the built library. Started with `fork`, with the URL of
- * Redis and the lease in milliseconds as arguments. It says `open`; a number of milliseconds is answered with the
- * outcomes of the calls of that time, and `acquire` with the outcome of one call.
+ * A process that requests locks from Redis at a steady rate, with the built library. It is started with `fork`; its
+ * arguments are the URL of Redis and the lease in milliseconds. It sends `open` when it is ready. It answers a number
+ * of milliseconds with the outcomes of the calls made in that time, and `acquire` with the outcome of one call.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AFTER_STALL_MS } from '../../libs/nestjs-locked/dist/modules/core/time/after-silence.js';
@@ -43,9 +43,9 @@ function usedMb() {
 }
 
 /**
- * Asks at the given rate.
- * @param {number} ms
- * @returns the heap in MB, twice a second, and how many got which kind of answer
+ * Requests locks at that rate.
+ * @param {number} ms for how long
+ * @returns the heap in MB, sampled twice a second, and the number of calls for each outcome
  */
 async function ask(ms) {
   const heap = [];
@@ -62,8 +62,8 @@ async function ask(ms) {
     heap.push(usedMb());
     next += 500;
   }
-  // The last one is given up. Collecting garbage blocks the event loop, and a call that was made then gets more time,
-  // once.
+  // Waits until the last call has timed out. Collecting garbage blocks the event loop, which extends the calls pending
+  // at that time, once.
   await sleep(store.commandTimeoutMs + AFTER_STALL_MS);
   return { asked, heap, kinds };
 }

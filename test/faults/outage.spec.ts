@@ -1,4 +1,4 @@
-/** Redis is away or silent for long, and the application keeps requesting locks. */
+/** Redis is unavailable or silent for a long time while the application keeps requesting locks. */
 import { describe, expect } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { fork } from 'node:child_process';
@@ -13,21 +13,24 @@ import { startRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const WORKER = fileURLToPath(new URL('./outage-worker.mjs', import.meta.url));
-/** A command may take 500 ms: eight seconds of outage compare to it as 80 s do to the default lease. */
+/**
+ * A command times out after 500 ms. An outage of 8 s lasts 16 such time-outs, as one of 80 s does with the default
+ * lease.
+ */
 const LEASE_MS = 1_500;
 const OUTAGE_MS = 8_000;
-/** This many commands may be in flight, and as many may wait. */
+/** How many commands may be in flight, and how many more may wait. */
 const MOST = 1_000;
 
 interface Asked {
   readonly asked: number;
-  /** In MB, twice a second. */
+  /** In MB, sampled twice a second. */
   readonly heap: readonly number[];
-  /** How many got which kind of answer. */
+  /** The number of calls for each outcome. */
   readonly kinds: Readonly<Record<string, number>>;
 }
 
-/** The calls come from a process of their own, so that its heap shows them alone. */
+/** Makes the calls in a separate process, so that its heap contains nothing else. */
 async function start() {
   const server = await startRedisServer();
   const worker = fork(WORKER, [server.url, String(LEASE_MS)], { execArgv: ['--expose-gc'] });
@@ -47,7 +50,7 @@ async function start() {
   };
 }
 
-/** The scripts that were executed. */
+/** How many scripts the server has executed. */
 async function scriptsRun(admin: Redis): Promise<number> {
   const stats = await admin.info('commandstats');
   const counts = [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)];
@@ -114,7 +117,7 @@ describe('1,000 calls a second go on while Redis', () => {
 describe('a call that ends while Redis is silent for longer than its lease', () => {
   const leaseMs = 3_000;
 
-  /** Redis falls silent while the call goes on. Another process tries the key when all is calm again. */
+  /** Silences Redis during a call. Afterwards, a single try of another process must succeed. */
   async function passes(isHeld: boolean, waitMs: number): Promise<void> {
     const server = await startRedisServer();
     const options = { leaseMs };
@@ -131,7 +134,7 @@ describe('a call that ends while Redis is silent for longer than its lease', () 
       });
     };
     if (isHeld) {
-      await other.engine.acquire(key, { renew: false }); // it lapses
+      await other.engine.acquire(key, { renew: false }); // not renewed, so it expires
       call();
       await eventually(async () => expect(await admin.zcard(`lock:{${key}}:queue`)).toBe(1));
     }
@@ -139,7 +142,7 @@ describe('a call that ends while Redis is silent for longer than its lease', () 
     afterTest(() => server.resume());
     const paused = sleep(2 * leaseMs);
     if (!isHeld) call();
-    // The silence is noticed before the wait is over, so that the last try is not sent.
+    // Makes the process notice the silence before the wait ends, so that it sends no last attempt.
     else await expect(one.engine.tryAcquire(uniqueKey())).rejects.toThrow();
     await ended;
     await paused;
@@ -147,7 +150,7 @@ describe('a call that ends while Redis is silent for longer than its lease', () 
     for (const { engine } of [one, other]) await eventually(() => engine.ping());
     await eventually(async () => {
       expect(await admin.exists(`lock:{${key}}`, `lock:{${key}}:queue`)).toBe(0);
-    }, leaseMs / 2); // what Redis grants when it wakes up would last for a lease
+    }, leaseMs / 2); // a grant that Redis makes when it resumes would last for a lease
     expect(await other.engine.tryAcquire(key)).not.toBe(null);
   }
 

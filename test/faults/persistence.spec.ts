@@ -1,4 +1,4 @@
-/** A lock that is held and waited for during a restart of Redis that has kept it on disk. */
+/** A restart of Redis, which restores its data from disk, while a lock is held and waited for. */
 import { describe, expect } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -9,7 +9,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const HOUR_S = 3_600;
 const LEASE_MS = 3_000;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 5_000;
 
 let key: string;
@@ -58,7 +58,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
       const [after] = await admin.time();
       expect(Number(before) - Number(after)).toBeGreaterThan(HOUR_S - 60);
 
-      // Renewed meanwhile, and nobody enters beside it.
+      // The lease is renewed, and the waiter does not enter.
       await sleep(1.5 * LEASE_MS);
       held.assertHeld();
       const from = performance.now();
@@ -72,7 +72,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
       expect(most).toBe(1);
       expect(tokens).toHaveLength(122);
       expect(tokens).toEqual([...new Set(tokens)].sort((x, y) => x - y));
-      // Above what the clock, an hour behind, would have given.
+      // Above the tokens that the clock, an hour behind, would yield.
       expect(tokens.at(-1)).toBeGreaterThan((Number(after) + HOUR_S / 2) * 1e6);
       expect([...a!.events, ...b!.events]).toEqual([]);
       expect(ms).toBeLessThan(SOON_MS);
@@ -100,14 +100,14 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
     const { server, setClock } = await startSteppedClockRedis();
     const admin = openAdmin(server.url);
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
-    // Local hand-overs, of which the server does not learn.
+    // Local hand-overs, whose tokens are not reported to the server.
     let last = await a!.engine.acquire(key);
     for (const next of Array.from({ length: 500 }, () => a!.engine.acquire(key))) {
       void last.release();
       last = await next;
     }
     await setClock(-HOUR_S);
-    await admin.del(`lock:{${key}}`); // as if its lease had run out
+    await admin.del(`lock:{${key}}`); // as if its lease had expired
     const lock = await b!.engine.acquire(key);
     expect(lock.fencingToken).toBeGreaterThan(last.fencingToken);
     await lock.release();

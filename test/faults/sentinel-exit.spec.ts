@@ -1,4 +1,4 @@
-/** ioredis keeps timers for connections that are closed twice, and a process does not end before them. */
+/** ioredis keeps timers for connections that are closed twice, and they keep a process alive. */
 import { describe, expect } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
@@ -12,7 +12,7 @@ import { fault } from '../support/fault-report.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
-/** Less than the two seconds that ioredis gives a connection to a sentinel. */
+/** Less than the connection time-out of ioredis for sentinels, which is 2 s. */
 const SOON_MS = 1_000;
 
 describe('three sentinels', () => {

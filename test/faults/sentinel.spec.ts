@@ -1,6 +1,6 @@
 /**
- * Failovers that three real sentinels carry out. The unavoidable is measured as well: who holds what while two masters
- * answer. It is one file because its tests share the observers of a failover.
+ * Failovers by three real sentinels. The tests also measure what cannot be avoided: who holds which lock while two
+ * masters reply. They share one file because they share the helpers that observe a failover.
  */
 import { describe, expect } from '@jest/globals';
 import {
@@ -32,18 +32,21 @@ import { uniqueKey } from '../support/unique-key.js';
 const APPLICATION = fileURLToPath(
   new URL('../fixtures/live-behind-sentinels.mjs', import.meta.url),
 );
-/** Longer than a failover takes: what is tested is where commands go, not how long a lease lasts. */
+/** Longer than a failover, because these tests check where commands go, not when leases expire. */
 const PATIENT_LEASE_MS = 30_000;
 const LONG_LEASE_MS = 60_000;
-/** Of a process that only the old master answers. */
+/** The lease of a process that only the old master answers. */
 const PARTED_LEASE_MS = 3_000;
 const WAIT_MS = 100_000;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 3_000;
-/** The latest time at which the old master has been told to follow the new one, usually after ten seconds. */
+/** Upper bound for the time after which the old master is told to follow the new one, usually 10 s. */
 const DEMOTED_WITHIN_MS = 40_000;
 
-/** What users pass in. It listens to the sentinels only where it says so, and that makes no difference. */
+/**
+ * What users may pass as `connection`. A client subscribes to the sentinels only if its name says so; this must make no
+ * difference.
+ */
 const connections: readonly (readonly [
   string,
   (set: RedisReplicaSet) => RedisConnectionOptions,
@@ -102,7 +105,7 @@ describe('three sentinels', () => {
       const set = await startSet();
       const old = await set.master();
       const seats = await takeSeats(set, old);
-      // A command may take 1 s, and is therefore given up before there is another master.
+      // A command times out after 1 s, before there is another master.
       const late = await openLocksOn(addressOf(set), { leaseMs: 3_000 });
       const rival = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
       const key = uniqueKey();
@@ -122,11 +125,11 @@ describe('three sentinels', () => {
         await onOld.get(`lock:{${key}}`),
         await openAdmin(next.url).get(`lock:{${key}}`),
       ];
-      expect(grant).toContain(late.store.processId); // it has granted what it was asked before
+      expect(grant).toContain(late.store.processId); // it has granted the earlier request
       expect(real).toContain(rival.store.processId);
       expect(held.isHeld).toBe(true);
 
-      // All clients have moved, so nobody sends it anything while it still acts as the master.
+      // All clients have moved, so none sends it a command while it still acts as the master.
       const monitor = await RedisMonitor.start(old.port);
       await expectHandOvers(next, seats);
       await eventually(() =>
@@ -145,7 +148,7 @@ describe('three sentinels', () => {
     },
   );
 
-  /** A client of the old master alone, like a process that the network separates from the sentinels. */
+  /** A holder that reaches only the old master, as in a network partition, and a waiter that follows the sentinels. */
   async function partedFrom(set: RedisReplicaSet, old: RedisServer) {
     const parted = await openLocksOn(old.url, { leaseMs: PARTED_LEASE_MS, waitMs: 0 });
     const other = await openLocksOn(addressOf(set), { leaseMs: LONG_LEASE_MS, waitMs: WAIT_MS });
@@ -156,7 +159,7 @@ describe('three sentinels', () => {
     );
     const onOld = openAdmin(old.url);
     const entered = other.engine.acquire(key).then((got) => ({ got, at: performance.now() }));
-    entered.catch(() => {}); // looked at later
+    entered.catch(() => {}); // awaited later
     await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
     expect(await onOld.wait(set.servers.length - 1, 20_000)).toBe(set.servers.length - 1);
     return { parted, lock, lostAt, entered };
@@ -174,7 +177,7 @@ describe('three sentinels', () => {
       const second = await entered;
       expect(lock.isHeld).toBe(true);
       expect(second.got.fencingToken).toBeGreaterThan(lock.fencingToken);
-      await (await parted.engine.acquire(uniqueKey())).release(); // it grants new ones as well
+      await (await parted.engine.acquire(uniqueKey())).release(); // it grants new locks as well
 
       measure('two held it for', (await lostAt) - second.at, 'ms');
       expect(await roleOf(old)).toBe('slave');
@@ -232,7 +235,7 @@ describe('three sentinels', () => {
     async (measure) => {
       const set = await startSet({ args: ['--tcp-backlog', '1'] });
       const old = await set.master();
-      // A command may take 1 s. Then the connection is replaced, while the sentinels still name the old master.
+      // A command times out after 1 s. Its connection is replaced while the sentinels still report the old master.
       const { engine } = await openLocksOn(addressOf(set), { leaseMs: 3_000, waitMs: 1_000 });
       await (await engine.acquire(uniqueKey())).release();
       old.pause();
@@ -241,7 +244,7 @@ describe('three sentinels', () => {
 
       await set.successorOf(old);
       const before = performance.now();
-      old.resume(); // and accepts the connections that were waiting
+      old.resume(); // and accepts the connections in its backlog
       const monitor = await RedisMonitor.start(old.port);
       const next = openAdmin((await set.master()).url);
       await eventually(async () => {
@@ -269,7 +272,7 @@ describe('three sentinels', () => {
       expect(await openAdmin(old.url).wait(1, 20_000)).toBe(1);
 
       const next = await set.failOver();
-      // A sentinel would do this later, and close all connections with it.
+      // A sentinel would do this later, and close all connections.
       await openAdmin(old.url).replicaof('127.0.0.1', next.port);
       const before = performance.now();
       const onNext = openAdmin(next.url);
@@ -360,7 +363,8 @@ describe('three sentinels', () => {
     'prints nothing, and ends normally',
     async () => {
       const set = await startSet();
-      // ioredis prints only what it recognizes as errors, which excludes those of Node inside Jest.
+      // A separate process, because ioredis prints only what it recognizes as an error, and does not recognize the
+      // errors of Node inside Jest.
       const program = spawn(process.execPath, [APPLICATION, JSON.stringify(addressOf(set))]);
       afterTest(() => program.kill('SIGKILL'));
       let printed = '';
@@ -369,7 +373,7 @@ describe('three sentinels', () => {
       await once(program.stdout, 'data');
 
       await Promise.all(set.watchers.map((sentinel) => sentinel.kill()));
-      await sleep(2_000); // several attempts to reach each of them
+      await sleep(2_000); // several attempts to connect to each of them
       program.stdin.end();
 
       expect(await ended).toEqual([0, null]);
@@ -397,13 +401,13 @@ describe('three sentinels', () => {
       await other.engine.close(0);
       await first.restart();
       await eventually(async () => expect(await listeners()).toEqual([0, 0, 0]));
-      await sleep(2_000); // another attempt to listen to the first one would have come by now
+      await sleep(2_000); // another subscription to the first one would have been made by now
       expect(await listeners()).toEqual([0, 0, 0]);
     },
   );
 });
 
-/** How many connections listen to a sentinel. */
+/** The number of connections that are subscribed to a sentinel. */
 async function listenersOf({ port }: { readonly port: number }): Promise<number> {
   const redis = new Redis({ port });
   try {
@@ -414,7 +418,7 @@ async function listenersOf({ port }: { readonly port: number }): Promise<number>
   }
 }
 
-/** Waits until each connection of the seats listens to each sentinel: two for each of two services. */
+/** Waits until all connections of the seats are subscribed to every sentinel: two for each of two services. */
 async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise<void> {
   for (const sentinel of set.sentinels) {
     await eventually(async () =>
@@ -425,7 +429,7 @@ async function listenedTo(set: RedisReplicaSet, seats: readonly Seat[]): Promise
 
 type Service = OpenedLocks & { readonly inbox: string };
 
-/** A service that holds a lock, and another one that waits for the lock. */
+/** A service that holds a lock, and another that waits for it. */
 interface Seat {
   readonly what: string;
   readonly key: string;
@@ -435,7 +439,7 @@ interface Seat {
   readonly waiting: Promise<Lock>;
 }
 
-/** A holder and a waiter for each kind of connection; the replica has both. */
+/** Starts a holder and a waiter for each kind of connection, and waits until the replica has both. */
 async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]> {
   const onOld = openAdmin(old.url);
   const seats: Seat[] = [];
@@ -445,15 +449,15 @@ async function takeSeats(set: RedisReplicaSet, old: RedisServer): Promise<Seat[]
     const key = uniqueKey();
     const lock = await near.engine.acquire(key);
     const waiting = far.engine.acquire(key);
-    waiting.catch(() => {}); // looked at later
+    waiting.catch(() => {}); // awaited later
     await eventually(async () => expect(await onOld.zcard(`lock:{${key}}:queue`)).toBe(1));
     seats.push({ what, key, near, far, lock, waiting });
   }
-  expect(await onOld.wait(1, 20_000)).toBe(1); // what the replica lacks is lost with the failover
+  expect(await onOld.wait(1, 20_000)).toBe(1); // a write that the replica lacks is lost in the failover
   return seats;
 }
 
-/** Each holder renews on the new master, each waiter listens there, and nobody has lost anything. */
+/** Waits until each holder renews on the new master and each waiter is subscribed there. No lock may be lost. */
 async function expectAllToMove(
   set: RedisReplicaSet,
   old: RedisServer,
@@ -464,7 +468,7 @@ async function expectAllToMove(
   const next = set.servers.find((server) => server !== old) as RedisServer;
   await eventually(async () => expect(await roleOf(next)).toBe('master'));
   measure('promoted after', performance.now() - before, 'ms');
-  // A promoted server has received renewals only from the master that it followed.
+  // So far, the promoted server has received renewals only from its former master.
   const monitor = await RedisMonitor.start(next.port);
   const left = new Set(seats);
   const last = { renewed: 0, listening: 0 };
@@ -483,24 +487,24 @@ async function expectAllToMove(
   expect(seats.filter(({ lock }) => !lock.isHeld)).toEqual([]);
 }
 
-/** Each holder and each waiter listens there, and each waiter has a position in its queue. */
+/** Waits until each holder and each waiter is subscribed on the new master, and each waiter is in the queue there. */
 async function expectToListen(next: RedisServer, seats: readonly Seat[]): Promise<void> {
   const onNext = openAdmin(next.url);
   await eventually(async () => {
     for (const { near, far, key } of seats) {
       for (const { inbox } of [near, far])
         expect(await onNext.pubsub('NUMSUB', inbox)).toEqual([inbox, 1]);
-      // Before it listened there, it may have been dropped as dead. More than one, if the old master has given the
-      // waiter a new token that the replica never got.
+      // A waiter may have been dropped as dead before it was subscribed. It has more than one entry if the old master
+      // gave it a new token that the replica never received.
       expect(await onNext.zcard(`lock:{${key}}:queue`)).toBeGreaterThan(0);
     }
   }, 30_000);
 }
 
 /**
- * Each holder's release lets its waiter in, long before a waiter without messages polls. Other specs show that it was
- * by a message: here, the sentinels learn of a failover one after the other, and each report makes ioredis reconnect at
- * any time from now on, after which waiters check, too.
+ * Asserts that each holder's release lets its waiter enter long before a waiter without messages polls. Other specs
+ * show that a message does it. This one cannot, because the sentinels learn of a failover one after the other, and each
+ * of their reports makes ioredis reconnect, after which waiters recheck.
  */
 async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promise<void> {
   await expectToListen(next, seats);
@@ -515,7 +519,7 @@ async function expectHandOvers(next: RedisServer, seats: readonly Seat[]): Promi
   }
 }
 
-/** The scripts that a server has run; only our connections send any. */
+/** The scripts that a server has run. Only the connections under test send any. */
 function scriptsIn(commands: readonly MonitoredCommand[]) {
   return commands.filter(({ name }) => name === 'evalsha' || name === 'eval');
 }
@@ -534,7 +538,10 @@ function listening(set: RedisReplicaSet) {
   return { ...addressOf(set), failoverDetector: true };
 }
 
-/** As a master it would have granted the request. A busy machine may get here when it already follows. */
+/**
+ * Records the role of the old master. Only a master would have granted the request; on a busy machine, it may follow
+ * the new one by now.
+ */
 async function measureRole(old: RedisServer, measure: Measure): Promise<void> {
   measure('the old one was at the end', await roleOf(old));
 }

@@ -13,7 +13,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 3_000;
 const WAIT_MS = 500;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 5_000;
 
 const server = useRedisServer({
@@ -54,8 +54,8 @@ const refusals: readonly Refusal[] = [
         0,
       );
       await admin.config('SET', 'rdbcompression', 'no');
-      await admin.config('SET', 'key-load-delay', '1000'); // microseconds for each key
-      const other = openAdmin(server.url); // its answer comes when everything has been loaded
+      await admin.config('SET', 'key-load-delay', '1000'); // microseconds per key
+      const other = openAdmin(server.url); // it replies once everything is loaded
       other.call('DEBUG', 'RELOAD').catch(() => {});
       await eventually(async () => expect(await admin.info('persistence')).toMatch(/^loading:1/m));
     },
@@ -90,7 +90,7 @@ describe('Redis refuses', () => {
         const ended = sharedNow();
         const lock = await patient;
         const after = sharedNow() - ended;
-        expect(after).toBeLessThan(2 * SOON_MS); // tries are a second apart at most
+        expect(after).toBeLessThan(2 * SOON_MS); // attempts are at most 1 s apart
         expect(lock.isHeld).toBe(true);
         expect(await lock.release()).toBe(true);
         measure('error after', ms, `ms of ${WAIT_MS}`);
@@ -180,7 +180,7 @@ describe('a replica takes over', () => {
       await eventually(async () =>
         expect(await replicaAdmin.info('replication')).toMatch(/^role:master/m),
       );
-      await sleep(300); // clients still talk to the old one, which refuses to write
+      await sleep(300); // clients still use the old one, which refuses writes
       proxy.switchTo(replica.port);
       await sleep(1.5 * LEASE_MS);
 

@@ -17,13 +17,13 @@ const LEASE_MS = 3_000;
 
 const server = useRedisServer();
 
-/** Two keys in the order in which they are taken. */
+/** Two keys, in the order in which they are locked. */
 function twoKeys(): [string, string] {
   const key = uniqueKey();
   return [`${key}:a`, `${key}:b`];
 }
 
-/** The outcome of a call, and after which time. */
+/** The error of a call, if any, and its duration. */
 async function outcomeOf(call: Promise<unknown>): Promise<{ error: unknown; ms: number }> {
   const since = performance.now();
   const [outcome] = await Promise.allSettled([call]);
@@ -42,7 +42,7 @@ describe('several keys', () => {
       afterTest(() => server.resume());
       const { error, ms } = await outcomeOf(engine.acquire(keys, { waitMs: 0 }));
       expect(error).toBeInstanceOf(LockStoreError);
-      expect(ms).toBeLessThan(5_000); // the default is to wait twice as long
+      expect(ms).toBeLessThan(5_000); // the default wait is twice as long
       server.resume();
       await eventually(async () =>
         expect(await openAdmin(server.url).exists(...keys.map((key) => `lock:{${key}}`))).toBe(0),
@@ -66,7 +66,7 @@ describe('several keys', () => {
       const outcomes = await Promise.all([aborted, closed]);
       for (const { error } of outcomes) expect(error).toBeInstanceOf(LockAbortedError);
       const slowest = Math.max(...outcomes.map(({ ms }) => ms));
-      expect(slowest).toBeLessThan(5_000); // the default is to wait twice as long
+      expect(slowest).toBeLessThan(5_000); // the default wait is twice as long
       measure('ended after', slowest, 'ms at most');
     },
   );
@@ -112,7 +112,7 @@ describe('several keys', () => {
       await eventually(async () => expect(await admin.get(`lock:{${a}}`)).not.toBeNull());
       await admin.del(`lock:{${a}}`);
       const thief = two.engine.withLock(a, {}, async () => {
-        await sleep(LEASE_MS / 2); // the other process has noticed
+        await sleep(LEASE_MS / 2); // the other process has noticed the loss
         await blocker.release();
         await work();
       });

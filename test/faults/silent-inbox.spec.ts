@@ -1,4 +1,4 @@
-/** A process whose commands are answered, but which no message reaches: it still gets its turns, and reports it. */
+/** A process that receives replies but no messages: it still gets its turns, and reports the failure. */
 import { describe, expect, it } from '@jest/globals';
 import { LockStoreError } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,12 +11,12 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
 const observer = new LockObserver(server);
-/** How long a polling process delays others if it dies at its turn. */
+/** How long a polling process delays the others if it dies when its turn comes. */
 const LOOK_LEASE_MS = 1_000;
 
 let users = 0;
 
-/** A lock service with its own Redis user, whose messages can be cut off. */
+/** Opens a lock service with its own Redis user, whose subscription can be revoked. */
 async function openDeaf() {
   const user = `user-${++users}`;
   const { admin } = server;
@@ -35,7 +35,7 @@ async function openDeaf() {
   };
 }
 
-/** How many holds each gets, and the longest time between two of them. */
+/** Returns how many holds each service had, and the longest time between two of them. */
 async function race(all: readonly OpenedLocks[], forMs: number, holdMs: number) {
   const key = uniqueKey();
   const until = performance.now() + forMs;
@@ -95,9 +95,9 @@ describe('a process that no message reaches', () => {
     await observer.waiting(key, 1);
     const waiting = next.engine.acquire(key);
     await observer.waiting(key, 2);
-    deaf.store.recheck = () => new Promise(() => {}); // it never checks again
+    deaf.store.recheck = () => new Promise(() => {}); // it never rechecks again
     deaf.store.leave = () => new Promise(() => {});
-    await sleep(200); // what was in flight has arrived
+    await sleep(200); // commands in flight have arrived
 
     const releasedAt = performance.now();
     await held.release();
@@ -121,10 +121,10 @@ describe('a process that no message reaches', () => {
         while (!isOver) await deaf.engine.withLock(key, { waitMs: 60_000 }, () => sleep(5));
       }),
     );
-    await sleep(500); // its calls follow each other without a command
+    await sleep(500); // its calls follow each other locally, without a command
     const askedAt = performance.now();
     const lock = await other.engine.acquire(key);
-    expect(performance.now() - askedAt).toBeLessThan(2_000); // its lease is renewed after ten seconds
+    expect(performance.now() - askedAt).toBeLessThan(2_000); // its lease is next renewed after 10 s
     isOver = true;
     await lock.release();
     await busy;

@@ -8,12 +8,12 @@ import { useRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** More than half of `SHORT_MS`, and much less than the second that a single try has. */
+/** More than half of `SHORT_MS`, and much less than the 1 s that a single try has. */
 const ROUND_TRIP_MS = 600;
 /** Shorter than two round trips. */
 const SHORT_MS = 1_000;
 const LONG_MS = 30_000;
-/** Half of `SHORT_MS` at the least, however slow the machine makes the link. */
+/** A measured round trip of at least half of `SHORT_MS`; a busy machine makes it longer. */
 const tooFar = {
   code: 'LOCK_STORE_FAILED',
   message: expect.stringMatching(
@@ -23,11 +23,11 @@ const tooFar = {
 
 const server = useRedisServer();
 
-/** A service whose answers from Redis take `ROUND_TRIP_MS`. */
+/** Opens a service that receives the replies of Redis `ROUND_TRIP_MS` late. */
 async function openFarLocks() {
   const proxy = await TcpProxy.start(server.port);
   const locks = await openLocks(proxy.url, { leaseMs: LONG_MS, waitMs: 20_000 });
-  proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true }); // an idle connection may be replaced
+  proxy.delayAnswers(ROUND_TRIP_MS, { alsoToCome: true }); // the library may replace an idle connection
   return locks;
 }
 
@@ -44,7 +44,7 @@ describe('a round trip of more than half the lease', () => {
     ['a single try', { leaseMs: SHORT_MS, waitMs: 0 }],
   ])('is named in the error of the call, and others get the key: %s', async (_, options) => {
     const { engine: others } = await openLocks(server.url);
-    // Last: an idle connection would be replaced, and then a single try has no time.
+    // Opened last: replacing an idle connection would leave no time for a single try.
     const { engine } = await openFarLocks();
     const key = uniqueKey();
 
@@ -85,7 +85,10 @@ describe('a round trip of more than half the lease', () => {
 });
 
 describe('a round trip longer than a command may take', () => {
-  /** Of a service whose own lease is too short. On a busy machine the round trip takes longer than that of the link. */
+  /**
+   * The error of a service whose own lease is too short. On a busy machine, a round trip takes longer than
+   * `roundTripMs`.
+   */
   const tooSlow = (roundTripMs: number, leaseMs: number): RegExp => {
     const [first, ...others] = String(roundTripMs);
     const measured = `([${first}-9]\\d{${others.length}}|\\d{${others.length + 2},})`;
@@ -114,7 +117,7 @@ describe('a round trip longer than a command may take', () => {
     const proxy = await TcpProxy.start(server.port);
     proxy.delayAnswers(360, { alsoToCome: true });
     const opening = openLocks(proxy.url, { leaseMs: 600 });
-    await sleep(4_000); // it was measured
+    await sleep(4_000); // the round trip has been measured
     proxy.delayAnswers(0, { alsoToCome: true });
     proxy.cut();
     const { engine } = await opening;
@@ -127,7 +130,7 @@ describe('a round trip longer than a command may take', () => {
       const leaseMs = 600;
       const proxy = await TcpProxy.start(server.port);
       const { engine, events } = await openLocks(proxy.url, { leaseMs });
-      await sleep(300); // the connection is idle, and could have been dropped
+      await sleep(300); // the connection counts as idle, so it may have been dropped
       proxy.delayAnswers(ms, { alsoToCome: true });
       const told = () => events.filter(({ type }) => type.startsWith('store-')).at(-1);
       await eventually(() =>
@@ -153,7 +156,7 @@ describe('a round trip longer than a command may take', () => {
   );
 
   it('is not mistaken for a device that drops connections [D25]', async () => {
-    let isReplaced = false; // it is not, if the first answers on the connection were slow by chance
+    let isReplaced = false; // it is not, if its first replies happened to be slow
     for (let i = 0; i < 5 && !isReplaced; i++) {
       const proxy = await TcpProxy.start(server.port);
       const { engine, events } = await openLocks(proxy.url, { leaseMs: LONG_MS });

@@ -10,7 +10,7 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 1_500;
 const PAUSE_MS = 4_500;
-/** Bound on what takes milliseconds when the machine is idle. */
+/** Upper bound for what takes milliseconds on an idle machine. */
 const SOON_MS = 2_500;
 
 /** 10,000 in `npm run faults -- --long`. */
@@ -46,14 +46,14 @@ const quantity = async (): Promise<number> => {
   return row?.quantity as number;
 };
 
-/** How many sales were written, whatever their callers were told. */
+/** How many sales were committed, whatever their callers were told. */
 const sales = async (): Promise<number> =>
   (await postgres.query('SELECT FROM sold WHERE product = $1', [product])).length;
 
-/** The errors that a caller may get whose COMMIT was executed after its lease: the answer may come too late. */
+/** The possible outcomes of a COMMIT that was executed after its lease. The reply may come too late. */
 const LATE = ['committed', 'LOCK_COMMIT_UNKNOWN'];
 
-/** One process is paused after its gate, before its COMMIT; another one sells meanwhile. */
+/** Pauses one process between its gate and its COMMIT, while another one sells. */
 async function sellBeside(lockOptions: SaleProcessOptions['lockOptions']) {
   const [paused, other] = await Promise.all([start(lockOptions), start(lockOptions)]);
   const { sale } = await paused.sellAndPause({ key, product });

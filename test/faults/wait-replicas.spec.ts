@@ -10,13 +10,13 @@ import { openAdmin } from '../support/open-locks.js';
 import { openReplicatedLocks } from '../support/open-replicated-locks.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command may take 1 s, and WAIT a third of it. Renewed every second. */
+/** A command times out after 1 s, WAIT after a third of that. Leases are renewed every second. */
 const LEASE_MS = 3_000;
-/** A command may take 5 s, and WAIT half a second. It outlasts a test. */
+/** A command times out after 5 s, WAIT after 500 ms. The lease outlasts a test. */
 const LONG_LEASE_MS = 60_000;
 const NOT_ACKNOWLEDGED = /only 0 of 1 replicas have acknowledged it within \d+ ms$/;
 
-/** The clients of a master that has no replica yet cannot wait for one. */
+/** For clients of a master that has no replica yet. */
 const alone = { waitReplicas: 0 };
 
 describe('the master is killed, and the replica lacks the last writes', () => {
@@ -47,8 +47,8 @@ describe('the master is killed, and the replica lacks the last writes', () => {
     expect(await onMaster.wait(1, 10_000)).toBe(1);
 
     replica.pause();
-    await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // later writes never get there
-    const waitMs = waitReplicas === 0 ? 30_000 : 1_000; // the other one is in vain
+    await onMaster.call('CLIENT', 'KILL', 'TYPE', 'replica'); // later writes do not reach the replica
+    const waitMs = waitReplicas === 0 ? 30_000 : 1_000; // with waitReplicas, the wait cannot succeed
     const first = await engine.acquire(lacked, { waitMs }).catch((error: unknown) => error);
     const from = performance.now();
     await master.kill();
@@ -62,7 +62,7 @@ describe('the master is killed, and the replica lacks the last writes', () => {
     const second = await other.engine.tryAcquire(lacked);
     expect(second?.isHeld).toBe(true);
     if (waitReplicas === 0) {
-      expect(first).toHaveProperty('fencingToken'); // it was given; by now, its process may have learnt that it is lost
+      expect(first).toHaveProperty('fencingToken'); // granted, although its holder may know by now that it is lost
     } else {
       expect(first).toBeInstanceOf(LockStoreError);
       expect(String(first)).toMatch(NOT_ACKNOWLEDGED);
@@ -144,7 +144,7 @@ describe('a stopped master continues after its replica was promoted', () => {
       expect(error).toBeInstanceOf(LockStoreError);
       expect(String(error)).toMatch(NOT_ACKNOWLEDGED);
       expect(lock.isHeld).toBe(true);
-      // What was granted there has been taken back.
+      // The grant of the old master has been taken back.
       await eventually(async () => expect(await onMaster.exists(`lock:{${key}}`)).toBe(0));
     },
   );
@@ -183,7 +183,7 @@ describe('the replica is away', () => {
       const back = performance.now();
       for (const lock of await Promise.all(waiting)) expect(await lock.release()).toBe(true);
       measure('healed after', performance.now() - back, 'ms');
-      // It was not an outage: the master has always answered.
+      // Not an outage: the master has always replied.
       expect(events.filter(({ type }) => type === 'store-lost')).toEqual([]);
       await held.release();
     },
@@ -205,7 +205,7 @@ describe('the replica is away', () => {
 
       replica.pause();
       expect(await lock.release()).toBe(true);
-      // The grant was written, its message has arrived, and the renewal that confirms it, too.
+      // The grant was written, its message received, and the renewal that confirms it executed.
       await eventually(async () =>
         expect(await onMaster.pttl(`lock:{${key}}`)).toBeGreaterThan(LONG_LEASE_MS / 2),
       );
