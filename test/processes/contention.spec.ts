@@ -30,19 +30,22 @@ beforeAll(async () => {
 afterEach(() => LockProcess.closeAll());
 
 describe('a counter that processes increase under the lock', () => {
-  it.each([2, 3, PROCESSES])('by %i processes ends exact, one hold at a time [D121, G1]', async (count) => {
-    const racers = await start(count);
+  it.each([2, 3, PROCESSES])(
+    'by %i processes ends exact, one hold at a time [D121, G1]',
+    async (count) => {
+      const racers = await start(count);
 
-    const { holds, total, counted } = await race(racers, {
-      callers: 4,
-      times: Math.ceil(200 / count),
-    });
+      const { holds, total, counted } = await race(racers, {
+        callers: 4,
+        times: Math.ceil(200 / count),
+      });
 
-    expect(counted).toBe(total);
-    expect(holds).toHaveLength(total);
-    expect(holds.filter(({ lost }) => lost)).toEqual([]);
-    expectExclusive(holds);
-  });
+      expect(counted).toBe(total);
+      expect(holds).toHaveLength(total);
+      expect(holds.filter(({ lost }) => lost)).toEqual([]);
+      expectExclusive(holds);
+    },
+  );
 
   it('leaves only the fence in Redis, and nothing in the processes', async () => {
     const racers = await start(3);
