@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import {
   type AcquiredEntry,
   AcquiredLocks,
@@ -28,6 +29,22 @@ describe('the locks of acquire()', () => {
     const locks = new AcquiredLocks();
     await Promise.resolve();
     const hold = new ContextVariable<string>().run('a call', () => acquired(locks));
+    expect(locks.here()).toEqual([hold]);
+  });
+
+  it('are forgotten when they are released, or when the call has not got its lock', async () => {
+    const locks = new AcquiredLocks();
+    await Promise.resolve();
+    const released = { holds: [{} as Hold], isReleased: false };
+    const entry = locks.newEntry();
+    entry.take(released as unknown as HeldLock);
+    locks.newEntry().leave();
+    released.isReleased = true;
+
+    const enterWith = jest.spyOn(AsyncLocalStorage.prototype, 'enterWith');
+    const hold = acquired(locks);
+    expect(enterWith.mock.calls).toEqual([[[expect.anything()]]]);
+    enterWith.mockRestore();
     expect(locks.here()).toEqual([hold]);
   });
 

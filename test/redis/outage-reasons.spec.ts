@@ -1,10 +1,13 @@
 /** Why Redis cannot be reached, as Redis or the socket says after the connection has broken. */
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
+import { Socket } from 'node:net';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
+import { standStill } from '../support/stand-still.js';
 
 /** What the log would say of the store. */
 function reasons(events: readonly LockEvent[]): string[] {
@@ -14,6 +17,19 @@ function reasons(events: readonly LockEvent[]): string[] {
 async function cutAll(admin: Redis): Promise<void> {
   await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
   await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+}
+
+type Method = (this: unknown, ...event: unknown[]) => unknown;
+
+/** The server has handled every new connection before this process begins to use it. */
+function standStillWhenConnected(): void {
+  const methods = Socket.prototype as unknown as Record<'emit', Method>;
+  const original = methods.emit;
+  methods.emit = function (...event) {
+    if (event[0] === 'connect') standStill(20);
+    return Reflect.apply(original, this, event);
+  };
+  afterTest(() => void (methods.emit = original));
 }
 
 describe('the reason of an outage', () => {
@@ -51,13 +67,15 @@ describe('the reason of an outage', () => {
     await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('is reported: the server has too many connections', async () => {
+  it('is reported: the server has too many connections, and has closed ours before we use it', async () => {
     const server = await startRedisServer();
     const admin = openAdmin(server.url);
     const { engine, events } = await openLocks(server.url);
     await admin.config('SET', 'maxclients', '1');
+    standStillWhenConnected();
     await cutAll(admin);
-    await eventually(() => expect(reasons(events).join()).toContain('max number of clients'));
+    await eventually(() => expect(reasons(events)).not.toEqual([]));
+    expect(reasons(events)[0]).toContain('max number of clients');
     await admin.config('SET', 'maxclients', '1000');
     await eventually(() => engine.ping());
   });

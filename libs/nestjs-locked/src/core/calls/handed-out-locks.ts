@@ -115,7 +115,13 @@ export class HandedOutLocks {
   /** Waits until no lock is left, for `limitMs` at most. */
   async idle(limitMs: number): Promise<void> {
     if (this.#locks === 0) return;
-    const isIdle = new Promise<void>((resolve) => (this.#onIdle = resolve));
+    const isIdle = new Promise<void>((resolve) => this.whenIdle(resolve));
     await atMost(this.#parts.clock, limitMs, isIdle);
+  }
+
+  /** Calls `then` once no lock is left, now or later; a second call takes the place of the first. */
+  whenIdle(then: () => void): void {
+    if (this.#locks === 0) then();
+    else this.#onIdle = then;
   }
 }

@@ -116,7 +116,8 @@ export class EngineLifetime {
     await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
     this.#queues.close(); // calls accepted because their work held another lock
     for (const occupancy of this.#queues.occupancies()) occupancy.abandonHold();
-    this.#unregister();
+    // Work that is still running must not commit without its lock.
+    this.#handedOut.whenIdle(this.#unregister);
     const leftMs = (): number => Math.max(0, until - clock.now());
     await atMost(clock, leftMs(), cleanUp.close());
     await store.close(leftMs());

@@ -51,7 +51,8 @@ export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> 
 /**
  * Claims the holds in the database: writes their fencing tokens into the fence table, whose rows stay locked until the
  * transaction has ended. A claim with a lower token than the table's is refused. Any other waits until the row is
- * unlocked, for the wait of its call at most: in the statement of sql/postgres-statements.ts or sql/mysql-session.ts.
+ * unlocked, for the wait of its call or 100 ms: in the statement of sql/postgres-statements.ts or sql/mysql-session.ts,
+ * where MySQL knows only whole seconds.
  *
  * After M. Kleppmann, "How to do distributed locking" (2016), with the check at the beginning of the transaction.
  *

@@ -54,6 +54,8 @@ export interface RedisConnection extends ScriptClient {
   disconnect(reconnect?: boolean): void;
   script(subcommand: 'LOAD', script: string): Promise<unknown>;
   info(section: string): Promise<string>;
+  /** Everything that ioredis sends goes through here. */
+  sendCommand(...sent: never[]): unknown;
   /** Sends a command by its name. */
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   get(key: string): Promise<string | null>;

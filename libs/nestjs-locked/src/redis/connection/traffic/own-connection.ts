@@ -94,6 +94,7 @@ export class OwnConnection {
       onError: (error) => (sentinelError = error),
     });
     attendToSentinels(this.redis, () => this.reconnect());
+    this.#joinHandshake();
     this.redis.on('connect', () => this.#readRefusal());
     this.redis.on('ready', () => {
       this.#said = ''; // the connection is in use
@@ -111,6 +112,23 @@ export class OwnConnection {
       this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
     });
     this.#connect();
+  }
+
+  /**
+   * Joins the commands with which ioredis begins a connection into one write. A server with too many connections says
+   * so and closes the new one; after that, the first write succeeds, and a second one fails before the refusal is read.
+   */
+  #joinHandshake(): void {
+    const { redis } = this;
+    const send = redis.sendCommand.bind(redis);
+    redis.sendCommand = (...sent) => {
+      const { stream } = redis;
+      if (redis.status === 'connect' && stream !== undefined) {
+        stream.cork();
+        setImmediate(() => stream.uncork()); // ioredis 5 does not send all in one go
+      }
+      return send(...sent);
+    };
   }
 
   /** Reads the refusal of a server with too many connections, which closes the new one; ioredis does not expose it. */

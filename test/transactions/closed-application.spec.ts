@@ -1,0 +1,46 @@
+import { expect, it } from '@jest/globals';
+import { LockLostError } from 'nestjs-locked';
+import { lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { usePostgres } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
+import { useRedis } from '../support/shared-redis.js';
+import { openDataSource } from './data-source.js';
+import { startLocks } from './locks.js';
+import { useStock } from './stock.js';
+
+const redis = useRedis();
+const database = usePostgres();
+const stock = useStock(database);
+
+it.each([
+  ['withLock()', false],
+  ['acquire()', true],
+])(
+  'work under a lock of %s that goes on after its application was closed commits nothing',
+  async (_, isAcquired) => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', database.settings));
+    const options = { leaseMs: 1_000, fence: true, shutdownMs: 200 };
+    const closed = await startLocks(redis.url, options);
+    const other = await startLocks(redis.url, { fence: true });
+    const isClosed = makeGate();
+    const sell = () => dataSource.transaction((manager) => stock.takeOne(manager));
+
+    const acquiredWork = async (): Promise<void> => {
+      await closed.locks.acquire(stock.key);
+      await isClosed.opened;
+      await sell();
+    };
+    const lockedWork = () =>
+      closed.locks.withLock(stock.key, async () => (await isClosed.opened, await sell()));
+    // In a context of its own: a lost lock of acquire() refuses what comes later in the same one.
+    const late = Promise.resolve().then(isAcquired ? acquiredWork : lockedWork);
+    const outcome = expect(late).rejects.toBeInstanceOf(LockLostError);
+    await closed.locks.ping();
+    await closed.app.close();
+    await other.locks.withLock(stock.key, sell);
+
+    isClosed.open();
+    await outcome;
+    expect(await stock.quantity()).toBe(99);
+  },
+);
