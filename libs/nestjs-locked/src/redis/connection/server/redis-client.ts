@@ -54,8 +54,6 @@ export interface RedisConnection extends ScriptClient {
   disconnect(reconnect?: boolean): void;
   script(subcommand: 'LOAD', script: string): Promise<unknown>;
   info(section: string): Promise<string>;
-  /** Everything that ioredis sends goes through here. */
-  sendCommand(...sent: never[]): unknown;
   /** Sends a command by its name. */
   call(command: string, ...args: (string | number)[]): Promise<unknown>;
   get(key: string): Promise<string | null>;

@@ -13,6 +13,11 @@ export interface OwnConnectionOptions {
   readonly timeLimitMs: number;
 }
 
+/** What ioredis sends goes through this method, which is no part of what the library asks of a client. */
+interface SendsCommands {
+  sendCommand(...sent: unknown[]): unknown;
+}
+
 export interface OwnConnectionListener {
   ready(): void;
   /** The connection was closed, or an attempt to connect has failed. */
@@ -119,8 +124,9 @@ export class OwnConnection {
    * so and closes the new one; after that, the first write succeeds, and a second one fails before the refusal is read.
    */
   #joinHandshake(): void {
-    const { redis } = this;
-    const send = redis.sendCommand.bind(redis);
+    const redis: RedisConnection & Partial<SendsCommands> = this.redis;
+    const send = redis.sendCommand?.bind(redis);
+    if (send === undefined) return;
     redis.sendCommand = (...sent) => {
       const { stream } = redis;
       if (redis.status === 'connect' && stream !== undefined) {
