@@ -1,4 +1,4 @@
-import { expect, it } from '@jest/globals';
+import { expect, it, jest } from '@jest/globals';
 import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterTest } from '../support/after-test.js';
@@ -12,25 +12,17 @@ const redis = useRedis();
 const database = usePostgres();
 const stock = useStock(database);
 
-type Method = (this: unknown, ...args: unknown[]) => unknown;
-
-/** Collects the storages used from now on. Up to Node 22, each of them makes every promise of the process slower. */
-function watchStorages(): ReadonlySet<unknown> {
-  const used = new Set<unknown>();
-  const methods = AsyncLocalStorage.prototype as unknown as Record<string, Method>;
-  for (const name of ['run', 'enterWith']) {
-    const original = methods[name]!;
-    methods[name] = function (...args) {
-      used.add(this);
-      return Reflect.apply(original, this, args);
-    };
-    afterTest(() => void (methods[name] = original));
-  }
-  return used;
+/** The storages that are used from now on. Up to Node 22, each of them makes every promise of the process slower. */
+function watchStorages(): () => ReadonlySet<unknown> {
+  const spies = (['run', 'enterWith'] as const).map((name) =>
+    jest.spyOn(AsyncLocalStorage.prototype, name),
+  );
+  afterTest(() => spies.forEach((spy) => spy.mockRestore()));
+  return () => new Set(spies.flatMap(({ mock }) => mock.contexts));
 }
 
 it('many applications use one storage for their calls and transactions, and one for acquire()', async () => {
-  const used = watchStorages();
+  const storages = watchStorages();
   for (let application = 0; application < 3; application++) {
     const dataSource = lockAwareDataSource(await openDataSource('postgres', database.settings));
     const { app, locks } = await startLocks(redis.url, { fence: true });
@@ -40,11 +32,11 @@ it('many applications use one storage for their calls and transactions, and one 
         await manager.transaction((nested) => stock.takeOne(nested));
       }),
     );
-    expect(used.size).toBe(application === 0 ? 1 : 2);
+    expect(storages().size).toBe(application === 0 ? 1 : 2);
     const lock = await locks.acquire(stock.key);
     await lock.release();
     await app.close();
   }
   expect(await stock.quantity()).toBe(94);
-  expect(used.size).toBe(2);
+  expect(storages().size).toBe(2);
 });

@@ -22,20 +22,23 @@ it.each([
     const options = { leaseMs: 1_000, fence: true, shutdownMs: 200 };
     const closed = await startLocks(redis.url, options);
     const other = await startLocks(redis.url, { fence: true });
-    const isClosed = makeGate();
+    const [hasLock, isClosed] = [makeGate(), makeGate()];
     const sell = () => dataSource.transaction((manager) => stock.takeOne(manager));
 
-    const acquiredWork = async (): Promise<void> => {
-      await closed.locks.acquire(stock.key);
+    const sellLate = async (): Promise<void> => {
+      hasLock.open();
       await isClosed.opened;
       await sell();
     };
-    const lockedWork = () =>
-      closed.locks.withLock(stock.key, async () => (await isClosed.opened, await sell()));
+    const acquiredWork = async (): Promise<void> => {
+      await closed.locks.acquire(stock.key);
+      await sellLate();
+    };
+    const lockedWork = () => closed.locks.withLock(stock.key, sellLate);
     // In a context of its own: a lost lock of acquire() refuses what comes later in the same one.
     const late = Promise.resolve().then(isAcquired ? acquiredWork : lockedWork);
     const outcome = expect(late).rejects.toBeInstanceOf(LockLostError);
-    await closed.locks.ping();
+    await hasLock.opened;
     await closed.app.close();
     await other.locks.withLock(stock.key, sell);
 

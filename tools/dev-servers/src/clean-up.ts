@@ -38,8 +38,9 @@ export function cleanUpAtExit(task: CleanUpTask): () => void {
     if (!open) return;
     open = false;
     openTasks -= 1;
-    send({ id, task: null, isLast: openTasks === 0 });
-    if (openTasks === 0) {
+    const isLast = openTasks === 0;
+    send({ id, task: null, isLast });
+    if (isLast) {
       watcher?.stdin?.end();
       watcher = undefined;
     }
