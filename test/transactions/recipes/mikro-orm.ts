@@ -13,7 +13,7 @@ export async function transactionsOf(orm: MikroORM) {
     options: Parameters<EntityManager['transactional']>[1] = {},
   ): Promise<R> =>
     run<R>((wrap) =>
-      // A fork has read nothing yet, in no run.
+      // Each run has a fork of its own, which has no entities of an earlier run.
       orm.em.fork().transactional(
         (tx) =>
           wrap(tx, async () => {
