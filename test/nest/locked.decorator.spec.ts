@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
-import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { lockServiceToken } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
@@ -44,6 +44,11 @@ describe('@Locked: keys', () => {
       return Promise.resolve(`${id} ${quantity}`);
     }
 
+    @Locked('stock:<id>')
+    async count(id = 'all') {
+      return Promise.resolve(id);
+    }
+
     @Wrapped()
     @Locked('stock:<id>')
     async below(id: string) {
@@ -64,6 +69,15 @@ describe('@Locked: keys', () => {
     await expect(stock.take(7, 2)).resolves.toBe('7 2');
     await expect(stock.put('x', 3)).resolves.toBe('x 3');
     expect(locks.keys).toEqual(['stock:a%3Ab', 'stock:7', 'stock:x']);
+  });
+
+  it('are built from arguments as they were passed: default values of parameters are not applied', async () => {
+    const locks = new RecordingLocks();
+    const stock = locks.give(new Stock());
+    await expect(stock.count()).rejects.toThrow(LockKeyError);
+    expect(locks.keys).toEqual([]);
+    await expect(stock.count('a')).resolves.toBe('a');
+    expect(locks.keys).toEqual(['stock:a']);
   });
 
   it('are found although another decorator replaced the method, above or below', async () => {

@@ -64,6 +64,7 @@ function compileTemplate(text: string, method: DecoratedMethod) {
   return (args: Arguments): string[] => template.render((root) => readers.get(root)?.(args));
 }
 
+/** Reads an argument as it was passed: JavaScript applies default values only when the method itself runs. */
 function readArgument(root: string, template: KeyTemplate, method: DecoratedMethod): ReadArgument {
   if (/^\d+$/.test(root)) return readPosition(Number(root), template, method);
 
