@@ -116,6 +116,14 @@ describe('lingerMs', () => {
     expect((await b.acquire('k')).isHeld).toBe(true);
   });
 
+  it('makes a single try of another process fail once: it is given up then, and the next try succeeds', async () => {
+    const { a, b } = two({ lingerMs: 60_000 });
+    await (await a.acquire('k')).release();
+    expect(await outcome(b.acquire('k', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
+    await settled();
+    expect((await b.acquire('k', { waitMs: 0 })).isHeld).toBe(true);
+  });
+
   it('is not used for jobs that others skip [R21]', async () => {
     const { a, b } = two({ lingerMs: 60_000 });
     await a.withLock('k', { onBusy: 'skip' }, () => 'done');
