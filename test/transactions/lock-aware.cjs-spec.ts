@@ -29,11 +29,17 @@ import { startNest } from '../support/nest-app.js';
 import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { spyOnWarnings } from '../support/spy-on-warnings.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
 import { openDataSource } from './data-source.js';
 import { isHeld as isHeldIn } from './locks.js';
-import { createSlowCommitTable, killCommits, whenCommitting } from './slow-commit.js';
+import {
+  createSlowCommitTable,
+  killCommits,
+  whenCommitting,
+  whenRolledBack,
+} from './slow-commit.js';
 import { useStock } from './stock.js';
 
 const redis = useRedis();
@@ -70,6 +76,34 @@ describe('a lock around the transaction', () => {
     expect(await isHeld(stock.key)).toBe(true);
     await transaction;
     expect(await stock.quantity()).toBe(99);
+    await eventually(async () => expect(await isHeld(stock.key)).toBe(false));
+  });
+
+  it('is held until ROLLBACK was answered, even if the transaction outlives the work that opened it [R51]', async () => {
+    const proxy = await TcpProxy.start(postgres.settings.port);
+    const port = Number(new URL(proxy.url).port);
+    const { host, locks } = await start({
+      settings: { ...postgres.settings, host: '127.0.0.1', port },
+    });
+    const [begun, end] = [makeGate(), makeGate()];
+    let failure: Promise<unknown> | undefined;
+    await locks.withLock(stock.key, async () => {
+      const transaction = host.withTransaction(async () => {
+        begun.open();
+        await end.opened;
+        await takeOne({ host });
+        proxy.delayAnswers(2_000);
+        throw new Error('no stock');
+      });
+      failure = transaction.catch((error: unknown) => error);
+      await begun.opened;
+    });
+    expect(await isHeld(stock.key)).toBe(true);
+    end.open();
+    await whenRolledBack(postgres);
+    expect(await isHeld(stock.key)).toBe(true);
+    expect(await failure).toMatchObject({ message: 'no stock' });
+    expect(await stock.quantity()).toBe(100);
     await eventually(async () => expect(await isHeld(stock.key)).toBe(false));
   });
 

@@ -24,6 +24,17 @@ export function whenCommitting(postgres: TestDatabase): Promise<void> {
   return atCommits(postgres, 'pid');
 }
 
+/** Waits until the server has executed the ROLLBACK of a connection of this database; its answer may be on its way. */
+export async function whenRolledBack(postgres: TestDatabase): Promise<void> {
+  await eventually(async () => {
+    const rolledBack = await postgres.query(
+      `SELECT pid FROM pg_stat_activity
+       WHERE upper(query) LIKE 'ROLLBACK%' AND state = 'idle' AND datname = current_database()`,
+    );
+    if (rolledBack.length === 0) throw new Error('No connection has rolled back');
+  });
+}
+
 /** Waits until connections of this database are committing, and selects `selected` for them. */
 async function atCommits(postgres: TestDatabase, selected: string): Promise<void> {
   await eventually(async () => {

@@ -432,13 +432,14 @@ describe('a query runner driven manually', () => {
     await runner.release();
   });
 
-  it('ends with the lock after the ROLLBACK, and can begin again', async () => {
+  it('keeps the lock until its ROLLBACK, and can begin again', async () => {
     const { dataSource, locks } = await start();
     const runner = dataSource.createQueryRunner();
     await locks.withLock(stock.key, async () => {
       await runner.startTransaction();
       await stock.takeOne(runner);
     });
+    expect(await held()).toBe(true);
     await runner.rollbackTransaction();
     expect([await held(), await stock.quantity()]).toEqual([false, 100]);
     await locks.withLock(stock.key, async () => {
