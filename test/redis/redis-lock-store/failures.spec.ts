@@ -4,7 +4,7 @@ import type { LockStore } from '../../../libs/nestjs-locked/src/core/store/lock-
 import { eventually } from '../../support/eventually.js';
 import { connectTo, versions } from '../../support/ioredis-versions.js';
 import { openAdmin } from '../../support/open-locks.js';
-import { LEASE_MS, openRedisStore } from '../../support/open-redis-store.js';
+import { LEASE_MS, newRedisStore, openRedisStore } from '../../support/open-redis-store.js';
 import { startRedisServer, useRedisServer } from '../../support/own-redis.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
@@ -33,6 +33,14 @@ function everyCommand(
 }
 
 describe.each(versions)('RedisLockStore over %s', (_version, connect) => {
+  it.each([
+    [1_500, 500],
+    [30_000, 5_000],
+  ])('gives a command a third of a lease of %i ms, five seconds at most', (leaseMs, limitMs) => {
+    const client = connectTo(connect, server.url);
+    expect(newRedisStore(client, { leaseMs }).store.commandTimeoutMs).toBe(limitMs);
+  });
+
   it('answers unknown within its time limit while Redis hangs, and works again afterwards', async () => {
     const own = await startRedisServer();
     const client = connectTo(connect, own.url);

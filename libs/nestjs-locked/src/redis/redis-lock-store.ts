@@ -80,6 +80,12 @@ const KEYS_PER_SCRIPT = 100;
 const WHOLE_FOR_MS = 1_000;
 
 /**
+ * The longest time that a command may take, and so the longest wait of `lock.release()`, which awaits an answer. With a
+ * lease of less than fifteen seconds, it is a third of the lease.
+ */
+const LONGEST_COMMAND_MS = 5_000;
+
+/**
  * Keeps leases in one Redis server, or in a Redis Cluster. Each command is a script; each server has one connection for
  * all commands, and another for the inbox. All connections are our own; of the client, only the options are used.
  */
@@ -108,7 +114,7 @@ export class RedisLockStore implements LockStore {
       acceptMs: acceptanceLeaseMs(leaseMs),
       fenceKeepMs: this.#fenceKeepMs,
     });
-    this.commandTimeoutMs = Math.min(5_000, Math.ceil(leaseMs / 3));
+    this.commandTimeoutMs = Math.min(LONGEST_COMMAND_MS, Math.ceil(leaseMs / 3));
     const { processId } = this;
     const keys = this.#keys;
     const connectionOptions = {
