@@ -1,14 +1,16 @@
 /** The statements of docs/when-not-to-lock.md and the example of docs/losing-a-lock.md, run on PostgreSQL. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { TestLocks } from 'nestjs-locked/testing';
 import pg from 'pg';
 import { readDocument } from '../api/markdown.js';
 import { TemporaryProject } from '../api/temporary-project.js';
 import { usePostgres } from '../support/databases.js';
+import { eventually } from '../support/eventually.js';
 
 const database = usePostgres();
 
 describe('docs/when-not-to-lock.md', () => {
-  const [product, take, payment, save, forUpdate, queue] = readDocument(
+  const [product, take, payment, save, forUpdate, queue, advisory] = readDocument(
     'docs/when-not-to-lock.md',
   ).blocks.flatMap(({ language, code }) => (language === 'sql' ? [statementsOf(code)] : []));
   let pool: pg.Pool;
@@ -51,6 +53,58 @@ describe('docs/when-not-to-lock.md', () => {
     await runAll(one, queue?.slice(2));
     expect(await runAll(one, begin)).toEqual([]);
     for (const client of [one, other]) client.release(true);
+  });
+
+  it('has an advisory lock that waits until the transaction ends', async () => {
+    const [one, other] = await Promise.all([pool.connect(), pool.connect()]);
+    await runAll(one, advisory?.slice(0, 2));
+    await other.query("SET lock_timeout = '100ms'");
+    await expect(runAll(other, advisory)).rejects.toThrow('lock timeout');
+    await other.query('ROLLBACK');
+    await runAll(one, advisory?.slice(2));
+    await runAll(other, advisory);
+    for (const client of [one, other]) client.release(true);
+  });
+
+  it('says what session locks do where a connection is lent for a transaction, as by a pooler', async () => {
+    const [one, other] = await Promise.all([pool.connect(), pool.connect()]);
+    const lock = 'SELECT pg_try_advisory_lock(42) AS ok';
+    const unlock = 'SELECT pg_advisory_unlock(42) AS ok';
+    // Two clients that get the same connection, one after the other.
+    expect(await runAll(one, [lock])).toEqual([{ ok: true }]);
+    expect(await runAll(one, [lock])).toEqual([{ ok: true }]);
+    // A client that gets another connection than before.
+    expect(await runAll(other, [unlock])).toEqual([{ ok: false }]);
+    expect(await runAll(other, [lock])).toEqual([{ ok: false }]);
+    one.release(true);
+    await eventually(async () => expect(await runAll(other, [lock])).toEqual([{ ok: true }]));
+    other.release(true);
+  });
+
+  it('says that whoever waits for an advisory lock keeps a connection, and for a lock of ours none', async () => {
+    const small = new pg.Pool({
+      connectionString: database.url,
+      max: 2,
+      connectionTimeoutMillis: 300,
+    });
+    const holder = await small.connect();
+    await runAll(holder, advisory?.slice(0, 2));
+    const waiter = await small.connect();
+    const waiting = runAll(waiter, advisory);
+    await expect(small.query('SELECT 1')).rejects.toThrow('timeout');
+    await runAll(holder, advisory?.slice(2));
+    await waiting;
+    waiter.release();
+
+    const locks = new TestLocks();
+    const held = locks.hold('report:nightly');
+    const call = locks.service().withLock('report:nightly', () => small.query('SELECT 1'));
+    await locks.untilWaiting('report:nightly');
+    expect((await small.query('SELECT 1')).rowCount).toBe(1);
+    held.release();
+    expect((await call).rowCount).toBe(1);
+    holder.release();
+    await small.end();
   });
 });
 
