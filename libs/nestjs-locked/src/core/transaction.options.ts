@@ -123,7 +123,7 @@ export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
   },
   transactionTimeouts: {
     default: undefined,
-    shownDefault: 'with a fence',
+    shownDefault: 'on with a `fence`',
     check: switchOr(TIMEOUTS, 'an object'),
     text: '`true` or values: PostgreSQL ends the transaction of a paused holder before its lease ends',
   },

@@ -33,7 +33,7 @@ export const DECORATOR_OPTIONS: OptionTable<Pick<LockedOptions, 'service' | 'ret
     text: 'Only for `@Locked` and `LockInterceptor`: the `name` of the module to use',
   },
   returns: {
-    shownDefault: 'declared',
+    shownDefault: 'the declared type',
     text: "Only for `@Locked`: `'observable'` or `'iterable'`, if the return type is not declared",
   },
 };
