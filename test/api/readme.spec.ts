@@ -69,7 +69,8 @@ describe.each(documents)('$path', ({ text, blocks }) => {
       'pack',
       'publish',
       'run',
-      'start', // of an application that `nest new` has made
+      // Of an application that `nest new` has made, or of the playground.
+      ...['start', 'start:prod', 'test:e2e'],
       'workspaces',
       'stops',
       'warns',
