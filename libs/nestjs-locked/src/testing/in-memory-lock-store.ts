@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
-import { acceptanceLeaseMs } from '../core/store/lease-timing.js';
+import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import { newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
 import type {
@@ -26,7 +26,6 @@ import type {
 import { globPattern } from './glob-pattern.js';
 import type { Entry, InMemoryLocks, Waiter } from './in-memory-locks.js';
 
-const REVOKED_MS = 1_000;
 const LAPSED_MS = 60_000;
 
 /**

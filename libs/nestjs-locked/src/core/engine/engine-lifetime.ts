@@ -11,8 +11,13 @@ import type { EngineInbox } from './engine-inbox.js';
 /** The pause before the next attempt to open the store. */
 const RETRY_MS = 1_000;
 
-/** The part of the time for closing that is reserved for the store. */
+/** The longest part of the time for closing that is reserved for the store. */
 const LAST_WORDS_MS = 1_000;
+
+/** The part of the time for closing that is reserved for the store: its last tenth, at most a second. */
+function lastWordsMs(limitMs: number): number {
+  return Math.min(limitMs / 10, LAST_WORDS_MS);
+}
 
 /** How an engine starts, and how it ends with the application. */
 export class EngineLifetime {
@@ -113,7 +118,7 @@ export class EngineLifetime {
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
-    await this.#handedOut.idle(limitMs - Math.min(limitMs / 10, LAST_WORDS_MS));
+    await this.#handedOut.idle(limitMs - lastWordsMs(limitMs));
     this.#queues.close(); // calls accepted because their work held another lock
     for (const occupancy of this.#queues.occupancies()) occupancy.abandonHold();
     // Work that is still running must not commit without its lock.

@@ -4,7 +4,7 @@ import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
 
 /** How long an error may be delayed to find out who has the lock. */
-const LIMIT_MS = 250;
+const LOOKUP_LIMIT_MS = 250;
 
 /** Finds the holder of a lock for the error of a wait that has ended, without delaying other calls. */
 export class HolderLookup {
@@ -19,7 +19,7 @@ export class HolderLookup {
   }
 
   /**
-   * Takes at most 250 ms, and never rejects.
+   * Takes `LOOKUP_LIMIT_MS` at most, and never rejects.
    *
    * @param leftMs how long the call may still take
    * @returns undefined if the holder is unknown: it has just released the key, the store did not answer in time, or
@@ -27,7 +27,7 @@ export class HolderLookup {
    */
   async holderOf(key: string, leftMs: number): Promise<LockHolder | undefined> {
     if (leftMs <= 0) return undefined;
-    return atMost(this.#clock, Math.min(leftMs, LIMIT_MS), this.#lookUp(key));
+    return atMost(this.#clock, Math.min(leftMs, LOOKUP_LIMIT_MS), this.#lookUp(key));
   }
 
   #lookUp(key: string): Promise<LockHolder | undefined> {

@@ -13,10 +13,16 @@ export function acceptanceLeaseMs(leaseMs: number): number {
   return Math.min(leaseMs, Math.max(1_000, Math.floor(leaseMs / 10)));
 }
 
+/** How long a waiter relies on messages at most, before it looks again by itself. */
+const SAFETY_INTERVAL_MS = 5_000;
+
 /** How long a waiter relies on messages before it re-checks, and how often an idle connection is checked. */
 export function safetyIntervalMs(leaseMs: number): number {
-  return Math.min(Math.ceil(leaseMs / 3), 5_000);
+  return Math.min(Math.ceil(leaseMs / 3), SAFETY_INTERVAL_MS);
 }
+
+/** How long a key stays taken that an operator took from its holder: time for the holder to learn of it and stop. */
+export const REVOKED_MS = 1_000;
 
 /** The longest pause before a failed renewal is retried, in milliseconds. */
 const RETRY_MS = 100;
@@ -30,8 +36,11 @@ export function renewalRetryAt(now: number): number {
   return (Math.floor(now / grid) + 2) * grid;
 }
 
+/** A lease is renewed after every third of it, so that two more tries fit in before it ends. */
+const PARTS_OF_A_LEASE = 3;
+
 /** When to renew a lease counted from `sentAt`: after a third, rounded so that many leases share one script. */
 export function renewalDueAt(sentAt: number, leaseMs: number): number {
   const grid = Math.max(10, leaseMs / 60);
-  return Math.floor((sentAt + leaseMs / 3) / grid) * grid;
+  return Math.floor((sentAt + leaseMs / PARTS_OF_A_LEASE) / grid) * grid;
 }

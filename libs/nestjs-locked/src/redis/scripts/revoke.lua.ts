@@ -1,3 +1,4 @@
+import { REVOKED_MS } from '../../core/store/lease-timing.js';
 import { protocolLua } from './protocol.lua.js';
 import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
@@ -13,14 +14,14 @@ export const revokeScript = (settings: ScriptSettings): RedisScript =>
 -- KEYS lock, queue, fence, lapsed · ARGV[1] an id
 -- returns the holder's value, or nil if nobody held it, or if it has just been taken away
 ${protocolLua(settings)}
-local GRACE_MS = 1000
+local REVOKED_MS = ${REVOKED_MS}
 local value = redis.call('GET', lock)
 if not value or string.find(value, '^revoked:') then return false end
 local live = heirs()
 writeDespiteLack()
-redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', GRACE_MS)
+redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', REVOKED_MS)
 if isOurs(value) then tell(value, 'r') end
-tellNext(live[1], GRACE_MS)
+tellNext(live[1], REVOKED_MS)
 return value
 `,
   );
