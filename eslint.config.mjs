@@ -13,6 +13,7 @@ export default tseslint.config(
       '**/node_modules/',
       'coverage/',
       'docs/api/',
+      'libs/nestjs-locked-migrate/{declarations,test/samples}/',
       '**/.vitepress/{cache,.temp}/',
     ],
   },
@@ -86,7 +87,7 @@ export default tseslint.config(
   },
   {
     name: 'a test begins with `it`',
-    files: ['{test,{apps,tools}/*/test}/**/*.ts'],
+    files: ['{test,{apps,libs,tools}/*/test}/**/*.ts'],
     rules: {
       'no-restricted-imports': [
         'error',

@@ -17,7 +17,7 @@ export default {
       ...esm,
       displayName: 'tools',
       testMatch: [
-        '<rootDir>/{apps,tools}/*/test/*.spec.ts',
+        '<rootDir>/{apps,libs,tools}/*/test/*.spec.ts',
         '<rootDir>/test/{api,orms,projects,soak,support}/*.spec.ts',
       ],
     },

@@ -3,7 +3,14 @@
  * written. npm runs this before `npm pack` and `npm publish`; tests pack without it, with `--ignore-scripts`.
  */
 import { readFileSync } from 'node:fs';
-import { PACKAGE_FILE, packageJson, readme, README_FILE } from './package/published-readme.mjs';
+import {
+  CODEMOD_FILE,
+  codemodJson,
+  PACKAGE_FILE,
+  packageJson,
+  readme,
+  README_FILE,
+} from './package/published-readme.mjs';
 
 const PLACEHOLDER = 'OWNER';
 
@@ -11,6 +18,7 @@ const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
 const isUnset = repository.url.split('/').includes(PLACEHOLDER);
 const follows =
   readFileSync(PACKAGE_FILE, 'utf8') === (await packageJson()) &&
+  readFileSync(CODEMOD_FILE, 'utf8') === (await codemodJson()) &&
   readFileSync(README_FILE, 'utf8') === (await readme());
 
 if (isUnset || !follows) {

@@ -6,6 +6,8 @@
  */
 import { writeFileSync } from 'node:fs';
 import {
+  CODEMOD_FILE,
+  codemodJson,
   PACKAGE_FILE,
   packageJson,
   readme,
@@ -15,5 +17,6 @@ import {
 } from './package/published-readme.mjs';
 
 writeFileSync(PACKAGE_FILE, await packageJson());
+writeFileSync(CODEMOD_FILE, await codemodJson());
 writeFileSync(README_FILE, await readme());
 writeFileSync(SECURITY_FILE, await securityPolicy());

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = new URL('../../', import.meta.url);
 export const PACKAGE_FILE = fileURLToPath(new URL('libs/nestjs-locked/package.json', ROOT));
+export const CODEMOD_FILE = fileURLToPath(new URL('libs/nestjs-locked-migrate/package.json', ROOT));
 export const README_FILE = fileURLToPath(new URL('libs/nestjs-locked/README.md', ROOT));
 export const SECURITY_FILE = fileURLToPath(new URL('SECURITY.md', ROOT));
 const SOURCE_FILE = fileURLToPath(new URL('README.md', ROOT));
@@ -22,6 +23,16 @@ export async function packageJson() {
   manifest.homepage = `${address}#readme`;
   manifest.bugs = `${address}/issues`;
   return formatted(PACKAGE_FILE, JSON.stringify(manifest));
+}
+
+/**
+ * package.json of the codemod, whose repository is that of the library.
+ * @returns {Promise<string>}
+ */
+export async function codemodJson() {
+  const manifest = JSON.parse(readFileSync(CODEMOD_FILE, 'utf8'));
+  manifest.repository.url = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8')).repository.url;
+  return formatted(CODEMOD_FILE, JSON.stringify(manifest));
 }
 
 /**

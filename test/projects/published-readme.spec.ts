@@ -3,6 +3,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import {
+  CODEMOD_FILE,
+  codemodJson,
   PACKAGE_FILE,
   packageJson,
   readme,
@@ -29,6 +31,7 @@ describe('the README that npm shows', () => {
   it('is the one that `npm run package:links` writes from README.md and `repository.url`', async () => {
     expect(published).toBe(await readme());
     expect(readFileSync(PACKAGE_FILE, 'utf8')).toBe(await packageJson());
+    expect(readFileSync(CODEMOD_FILE, 'utf8')).toBe(await codemodJson());
     const policy = readFileSync(SECURITY_FILE, 'utf8');
     expect(policy).toBe(await securityPolicy());
     expect(policy).toContain(`(${address}/security/advisories/new)`);

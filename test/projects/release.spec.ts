@@ -6,6 +6,7 @@ import { TemporaryProject } from '../api/temporary-project.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
 
 const LIBRARY = 'libs/nestjs-locked';
+const CODEMOD = 'libs/nestjs-locked-migrate';
 const CHANGESET = join(ROOT, 'node_modules/@changesets/cli/bin.js');
 
 describe('changeset version', () => {
@@ -18,7 +19,12 @@ describe('changeset version', () => {
   let before: string;
 
   beforeAll(async () => {
-    const manifests = ['package.json', `${LIBRARY}/package.json`, ...workspaces];
+    const manifests = [
+      'package.json',
+      `${LIBRARY}/package.json`,
+      `${CODEMOD}/package.json`,
+      ...workspaces,
+    ];
     for (const path of ['.changeset', `${LIBRARY}/CHANGELOG.md`, ...manifests]) {
       cpSync(join(ROOT, path), join(project.folder, path), { recursive: true });
     }
@@ -39,9 +45,10 @@ describe('changeset version', () => {
 
   afterAll(() => project.remove());
 
-  it('raises the version of the library and no other one', () => {
+  it('raises the version of the library, gives the codemod the same, and raises no other one', () => {
     const path = `${LIBRARY}/package.json`;
     expect(versionOf(read(path))).not.toBe(versionOf(readFileSync(join(ROOT, path), 'utf8')));
+    expect(versionOf(read(`${CODEMOD}/package.json`))).toBe(versionOf(read(path)));
     for (const path of workspaces) expect(read(path)).toBe(readFileSync(join(ROOT, path), 'utf8'));
   });
 
@@ -65,7 +72,13 @@ describe('npm pack', () => {
   const manifest = readFileSync(join(ROOT, LIBRARY, 'package.json'), 'utf8');
 
   beforeAll(() => {
-    for (const path of ['scripts', 'README.md', 'SECURITY.md', '.prettierrc']) {
+    for (const path of [
+      'scripts',
+      'README.md',
+      'SECURITY.md',
+      '.prettierrc',
+      `${CODEMOD}/package.json`,
+    ]) {
       cpSync(join(ROOT, path), join(project.folder, path), { recursive: true });
     }
     project.write(`${LIBRARY}/README.md`, '');
