@@ -328,18 +328,18 @@ describe('run() and current()', () => {
     );
   });
 
-  it('current() with a key skips a lock that has lost another key; without a key, it does not', async () => {
+  it('current() keeps a lost lock until its work has ended, instead of the outer one', async () => {
     const { engine } = start();
-    await engine.withLock('a', {}, (a) =>
-      engine.withLock(['a', 'b'], {}, async (inner) => {
-        expect(engine.current('a')).toBe(inner);
+    await engine.withLock('a', {}, async (a) => {
+      await engine.withLock(['a', 'b'], {}, async (inner) => {
         await engine.forceRelease('b');
         expect(inner.isHeld).toBe(false);
-        expect(engine.current('a')).toBe(a);
-        expect(engine.current('b')).toBeUndefined();
-        expect(engine.current()).toBeUndefined();
-      }),
-    );
+        for (const key of [undefined, 'a', 'b']) expect(engine.current(key)).toBe(inner);
+        expect(engine.current()?.signal.aborted).toBe(true);
+      });
+      expect(engine.current()).toBe(a);
+      expect(engine.current('b')).toBeUndefined();
+    });
   });
 
   it('reports that a nested call keeps the lock of a call that has ended, unless it was lost', async () => {

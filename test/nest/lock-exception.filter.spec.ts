@@ -28,6 +28,7 @@ import {
   LockKeyError,
   LockLostError,
   LockNotAcquiredError,
+  LockNotHeldError,
   LockService,
   LockStoreError,
   RedisLockModule,
@@ -50,6 +51,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_IN_TRANSACTION: new LockInTransactionError('secret', 'secret'),
   LOCK_KEY_INVALID: new LockKeyError('secret'),
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
+  LOCK_NOT_HELD: new LockNotHeldError('secret', 'secret'),
 };
 
 /** What a handler may say about its body with `@Header`: none of it may be sent with the answer of the filter. */
@@ -362,6 +364,7 @@ describe.each([
     const shop = await startShop();
     for (const code of [
       'LOCK_LOST',
+      'LOCK_NOT_HELD',
       'LOCK_FENCED',
       'LOCK_COMMIT_UNKNOWN',
       'LOCK_IN_TRANSACTION',

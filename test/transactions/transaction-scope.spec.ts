@@ -318,6 +318,27 @@ describe('the scope of a transaction', () => {
       });
     });
 
+    it('keeps a lock for assertHeld(), which throws if it is lost meanwhile', async () => {
+      const { engine, transaction, key } = await start({ insideTransaction: 'join' });
+      const codeOf = (asserted?: string): unknown => {
+        try {
+          engine.assertHeld(asserted);
+          return 'held';
+        } catch (error) {
+          return (error as LockLostError).code;
+        }
+      };
+      const body = async (): Promise<void> => {
+        await engine.withLock(key, {}, async () => {});
+        expect(engine.current()).toBeUndefined();
+        expect([codeOf(), codeOf(key), codeOf('x')]).toEqual(['held', 'held', 'LOCK_NOT_HELD']);
+        await engine.forceRelease(key);
+        expect([codeOf(), codeOf(key)]).toEqual(['LOCK_LOST', 'LOCK_LOST']);
+      };
+      await expect(transaction(body)).rejects.toMatchObject({ code: 'LOCK_LOST' });
+      expect(codeOf()).toBe('LOCK_NOT_HELD');
+    });
+
     it('keeps a lock that is held elsewhere and becomes current inside', async () => {
       const { engine, transaction, key, isFree } = await start();
       const lock = await engine.acquire(key);

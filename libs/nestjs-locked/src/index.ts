@@ -24,6 +24,7 @@ export {
   LockInTransactionError,
   LockKeyError,
   LockLostError,
+  LockNotHeldError,
   LockNotAcquiredError,
   LockStoreError,
 } from './core/lock.errors.js';

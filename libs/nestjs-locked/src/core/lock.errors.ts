@@ -6,6 +6,7 @@ export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
+  | 'LOCK_NOT_HELD'
   | 'LOCK_FENCED'
   | 'LOCK_COMMIT_UNKNOWN'
   | 'LOCK_IN_TRANSACTION'
@@ -107,6 +108,17 @@ export class LockLostError extends LockError {
 }
 
 /**
+ * `LockService.assertHeld` was called where no lock is held: outside the work of `withLock`, `@Locked` and `lock.run`,
+ * after its end, or for a key that the work has not locked. This is a mistake in the code, and so a class of its own:
+ * nobody else has the lock, as with `LockNotAcquiredError`, and none was lost, as with `LockLostError`, so there is
+ * nothing to repeat or to undo.
+ */
+export class LockNotHeldError extends LockError {
+  override name = 'LockNotHeldError';
+  readonly code = 'LOCK_NOT_HELD';
+}
+
+/**
  * The database refused the fencing token: a newer holder was there. Nothing of the transaction was written.
  */
 export class LockFencedError extends LockError {
@@ -163,6 +175,7 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockNotAcquiredError, 'LOCK_NOT_ACQUIRED'],
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
+  [LockNotHeldError, 'LOCK_NOT_HELD'],
   [LockFencedError, 'LOCK_FENCED'],
   [LockCommitUnknownError, 'LOCK_COMMIT_UNKNOWN'],
   [LockInTransactionError, 'LOCK_IN_TRANSACTION'],

@@ -7,6 +7,7 @@ import {
   type LockRunner,
 } from '../core/engine/lock-runner.js';
 import { KeyTemplate } from '../core/keys/key-template.js';
+import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type {
@@ -104,10 +105,28 @@ export class LockService implements HasLockRunner {
 
   /**
    * The lock under which the calling code runs: that of the nearest enclosing `withLock`, `@Locked` or `lock.run`, or
-   * of the nearest one that has this key. Undefined if there is none, or if it is no longer held.
+   * of the nearest one that has this key. Undefined if there is none, or if it was released.
+   *
+   * A lost lock stays the current one until the work under it has ended: its `signal` has aborted, and its
+   * `assertHeld()` throws. Before a write, call `assertHeld()` of this service: `current()?.assertHeld()` does nothing
+   * where no lock is held.
    */
   current(key?: string): Lock | undefined {
     return this.#engine.current(key);
+  }
+
+  /**
+   * Returns only if all locks under which the calling code runs are certainly held: that of the nearest enclosing
+   * `withLock`, `@Locked` or `lock.run`, those around it, and those that an open transaction keeps. With a key, only
+   * the nearest hold of that key counts. Reads the clock, no round trip.
+   *
+   * @example this.locks.assertHeld(); // right before what cannot be undone
+   * @throws LockNotHeldError if no lock of this service is held here, or not that one · LockLostError if one was lost ·
+   * LockStoreError if that is unknown, as with `Lock.assertHeld` · LockKeyError for an invalid key
+   */
+  assertHeld(...key: [] | [key: string]): void {
+    if (key.length > 0) assertLockKey(key[0]); // undefined is a mistake, not the lock of any key
+    this.#engine.assertHeld(key[0]);
   }
 
   /**

@@ -3,6 +3,7 @@ import type { Lock } from '../lock.js';
 import type { Hold } from '../queue/hold.js';
 import type { HeldHere } from './held-here.js';
 import { callsInside, innermostCall, type NestedCall, withoutReleased } from './nested-calls.js';
+import { notHeldError } from './not-held-error.js';
 import type { ReentryLevel } from './reentry-level.js';
 
 interface Scope {
@@ -100,22 +101,33 @@ export class AmbientHolds {
   }
 
   /**
-   * The innermost lock of this context, or the innermost held one with this key; undefined if it is no longer held.
-   * Code left behind by a nested call gets the lock of the outer call.
+   * The innermost lock of this context, or the innermost one with this key; undefined if there is none, or if it was
+   * released. A lost lock stays, because its work must learn of the loss: an outer lock is no substitute. Code left
+   * behind by a nested call gets the lock of the outer call.
    */
   current(key?: string): Lock | undefined {
     const scope = this.#scope.get();
     if (scope === undefined) return undefined;
-    if (key !== undefined) {
-      return innermostCall(
-        scope.innermost,
-        ({ lock, levels }) => lock?.isOver === false && levels.has(key),
-      )?.lock;
-    }
-    // If the innermost lock was lost, the work must learn of it; an outer lock is no substitute.
     const { innermost: call, current } = scope;
-    const lock = (isNotReleased(current) ? current : innermostCall(call, isNotReleased))?.lock;
-    return lock?.isOver === false ? lock : undefined;
+    if (key === undefined && isNotReleased(current)) return current.lock;
+    const isWanted = (here: HeldHere): boolean =>
+      isNotReleased(here) && (key === undefined || here.levels.has(key));
+    return innermostCall(call, isWanted)?.lock;
+  }
+
+  /**
+   * Returns if every hold of this context is held, including those that its transaction keeps; with a key, if the
+   * innermost hold of that key is.
+   * @throws LockNotHeldError if there is none · LockLostError · LockStoreError while a lease is suspect
+   */
+  assertHeld(key?: string): void {
+    const ofCalls = callsInside(this.#call).flatMap(({ levels }) => [...levels.values()]);
+    const open = [...this.#kept(), ...ofCalls].filter(({ isOpen }) => isOpen);
+    const asked = key === undefined ? open : open.filter(({ hold }) => hold.key === key).slice(-1);
+    for (const { hold } of asked) hold.assertHeld();
+    if (asked.length > 0) return;
+    const keys = new Set(open.map(({ hold }) => hold.key));
+    throw notHeldError(key, [...keys], this.#scope.get() !== undefined);
   }
 
   run<T>(here: HeldHere, work: () => T): T {

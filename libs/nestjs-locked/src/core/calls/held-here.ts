@@ -5,8 +5,6 @@ import type { ReentryLevel } from './reentry-level.js';
 export interface CurrentLock extends Lock {
   /** Whether its release has begun. */
   readonly isReleased: boolean;
-  /** Whether it is known to be no longer held. */
-  readonly isOver: boolean;
 }
 
 /**

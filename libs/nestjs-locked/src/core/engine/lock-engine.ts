@@ -206,9 +206,14 @@ export class LockEngine implements LockRunner {
 
   // ---- looking ----------------------------------------------------------------------------------------------
 
-  /** The innermost lock of this async context, or the one that has this key. */
+  /** The innermost lock of this async context, or the innermost one that has this key. */
   current(key?: string): Lock | undefined {
     return this.#calls.ambient.current(key);
+  }
+
+  /** @throws LockNotHeldError · LockLostError · LockStoreError */
+  assertHeld(key?: string): void {
+    this.#calls.ambient.assertHeld(key);
   }
 
   ping(): Promise<number> {
