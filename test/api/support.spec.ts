@@ -47,7 +47,6 @@ describe('docs/support.md', () => {
     const keys = new RedisKeys('lock:');
     const names = [
       ...keys.of('stock:42'),
-      keys.labelOf('stock:42'),
       keys.processOf('<process>'),
       `${keys.inboxPrefix}<process>`,
     ];

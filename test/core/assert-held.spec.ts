@@ -179,7 +179,9 @@ describe('a lost lock', () => {
     const invoices = withTestLocks(new Invoices(), test);
     await expect(invoices.send('1', billing)).rejects.toMatchObject({
       code: 'LOCK_LOST',
-      message: expect.stringMatching(/^Lock 'invoice:1' was lost \(revoked\): /),
+      message: expect.stringMatching(
+        /^Lock 'invoice:1' of 'Invoices\.send' was lost \(revoked\): /,
+      ),
     });
     await expect(invoices.send('2', test.service())).rejects.toThrow(LockNotHeldError);
   });

@@ -12,48 +12,62 @@ import { useRedisServer } from '../support/own-redis.js';
 import { RecordingLogger } from '../support/recording-logger.js';
 
 const key = 'stock:1';
+const lock = { key, label: 'StockService.take' };
+const holder = { processId: '', host: 'app-3', pid: 4711, label: 'StockService.take' };
 const cause = new LockStoreError('the reason');
 
 const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   [
-    { type: 'lost', key, error: new LockLostError('It is lost', key, 'expired') },
+    { type: 'lost', ...lock, error: new LockLostError('It is lost', key, 'expired') },
     /^error It is lost\. Its signal has aborted; /,
   ],
   [
-    { type: 'renewal-unknown', key, remainingMs: 900.4, cause, isAway: false },
-    /^warn Lock 'stock:1' could not be renewed, trying again for 900 ms: the reason$/,
+    { type: 'force-released', key, holder },
+    /^warn Lock 'stock:1' was taken away from process 4711 on app-3, 'StockService\.take': this process called forceRelease\. The next caller gets it in a second$/,
   ],
   [
-    { type: 'release-unknown', key, cause, keepMs: 0, isAway: false },
-    /^warn Lock 'stock:1' may not have been released; it ends with its lease at the latest: the reason$/,
+    { type: 'force-released', key, holder: undefined },
+    /^warn Lock 'stock:1' was taken away: this process called forceRelease\. /,
   ],
   [
-    { type: 'release-unknown', key, cause, keepMs: 5, isAway: false },
-    /^warn Lock 'stock:1' may become free before its holdAtLeastMs is over, .* 5 ms .*: the reason$/,
+    { type: 'outlived', key, label: undefined, by: 'calls' },
+    /^warn Lock 'stock:1' is kept although its work has ended: /,
   ],
   [
-    { type: 'outlived', key, by: 'calls' },
-    /^warn Lock 'stock:1' is kept although its work has ended: calls inside it .* not awaited$/,
+    { type: 'renewal-unknown', ...lock, remainingMs: 900.4, cause, isAway: false },
+    /^warn Lock 'stock:1' of 'StockService.take' could not be renewed, trying again for 900 ms: the reason$/,
   ],
   [
-    { type: 'outlived', key, by: 'transaction' },
-    /^warn Lock 'stock:1' is kept although its work has ended: a transaction .* has not ended$/,
+    { type: 'release-unknown', ...lock, cause, keepMs: 0, isAway: false },
+    /^warn Lock 'stock:1' of 'StockService.take' may not have been released; it ends with its lease at the latest: the reason$/,
   ],
   [
-    { type: 'commit-unknown', key, remainingMs: 900.4 },
-    /^error It is unknown whether the transaction under lock 'stock:1' was committed: .* 901 ms$/,
+    { type: 'release-unknown', ...lock, cause, keepMs: 5, isAway: false },
+    /^warn Lock 'stock:1' of 'StockService.take' may become free before its holdAtLeastMs is over, .* 5 ms .*: the reason$/,
+  ],
+  [
+    { type: 'outlived', ...lock, by: 'calls' },
+    /^warn Lock 'stock:1' of 'StockService.take' is kept although its work has ended: calls inside it .* not awaited$/,
+  ],
+  [
+    { type: 'outlived', ...lock, by: 'transaction' },
+    /^warn Lock 'stock:1' of 'StockService.take' is kept although its work has ended: a transaction .* has not ended$/,
+  ],
+  [
+    { type: 'commit-unknown', ...lock, remainingMs: 900.4 },
+    /^error It is unknown whether the transaction under lock 'stock:1' of 'StockService.take' was committed: .* 901 ms$/,
   ],
   [
     { type: 'unguarded-clients', connection: 'main' },
     /^warn No 'error' listener is known for the clients of connection 'main': /,
   ],
   [
-    { type: 'unfenced-statement', key, connection: 'main' },
-    /^warn A statement under lock 'stock:1' is sent outside a transaction on connection 'main'/,
+    { type: 'unfenced-statement', ...lock, connection: 'main' },
+    /^warn A statement under lock 'stock:1' of 'StockService.take' is sent outside a transaction on connection 'main'/,
   ],
   [
-    { type: 'unfenced-lock', key, connection: 'main' },
-    /^warn No transaction was opened under lock 'stock:1', but meanwhile a transaction without a lock was committed on connection 'main'/,
+    { type: 'unfenced-lock', ...lock, connection: 'main' },
+    /^warn No transaction was opened under lock 'stock:1' of 'StockService.take', but meanwhile a transaction without a lock was committed on connection 'main'/,
   ],
   [{ type: 'store-lost', cause }, /^error Redis is lost: the reason\. /],
   [{ type: 'store-back', awayMs: 900.4 }, /^log Redis is back after 900 ms$/],
@@ -95,12 +109,12 @@ describe('the log', () => {
     const lines = record();
     const log = new LockLog();
     log.report({ type: 'store-lost', cause });
-    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause, isAway: true });
-    log.report({ type: 'release-unknown', key, cause, keepMs: 0, isAway: true });
+    log.report({ type: 'renewal-unknown', ...lock, remainingMs: 900, cause, isAway: true });
+    log.report({ type: 'release-unknown', ...lock, cause, keepMs: 0, isAway: true });
     expect(lines()).toHaveLength(1);
-    log.report({ type: 'release-unknown', key, cause, keepMs: 5, isAway: true });
+    log.report({ type: 'release-unknown', ...lock, cause, keepMs: 5, isAway: true });
     expect(lines()).toHaveLength(2);
-    log.report({ type: 'renewal-unknown', key, remainingMs: 900, cause, isAway: false });
+    log.report({ type: 'renewal-unknown', ...lock, remainingMs: 900, cause, isAway: false });
     expect(lines()).toHaveLength(3); // it is on another server
   });
 

@@ -1,73 +1,107 @@
 import { describe, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../support/eventually.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const server = useRedisServer();
-const labels = (): Promise<string[]> => server.admin.keys('lock:*:label');
+
+async function openTwo() {
+  const [{ engine: a }, { engine: b }] = [await openLocks(server.url), await openLocks(server.url)];
+  return { a, b };
+}
 
 describe('a label', () => {
-  it('exists as long as the lease is renewed, and ends with it', async () => {
-    const { engine } = await openLocks(server.url, { leaseMs: 600 });
+  it.each([
+    'StockService.take',
+    "the 5% job: {1} of O'Neil",
+    '%41 %zz 100%',
+    'ночью 🌙',
+    'no-break\u00a0spaces',
+    'x'.repeat(200),
+  ])('is shown to every process as it is: %s', async (label) => {
+    const { a, b } = await openTwo();
     const key = uniqueKey();
-    await engine.withLock(key, { label: 'nightly' }, async () => {
-      await sleep(1_500); // several renewals
-      expect((await engine.inspect(key))?.holder).toMatchObject({ label: 'nightly' });
-      expect(await labels()).toHaveLength(1);
-      const [label = ''] = await labels();
-      expect(await server.admin.pttl(label)).toBeLessThanOrEqual(600);
+    await a.withLock(key, { label }, async () => {
+      for (const engine of [a, b])
+        expect((await engine.inspect(key))?.holder).toMatchObject({ label });
+      const busy = b.withLock(key, { waitMs: 50 }, () => {});
+      await expect(busy).rejects.toMatchObject({ holder: { label } });
     });
-    await eventually(async () => expect(await labels()).toEqual([]));
+    expect(await a.inspect(key)).toBeNull();
   });
 
-  it('of a process that died ends with its lease', async () => {
-    const { engine, store } = await openLocks(server.url, { leaseMs: 600 });
-    await engine.acquire(uniqueKey(), { label: 'nightly', renew: false });
-    await eventually(async () => expect(await labels()).toHaveLength(1));
-    await store.close(0);
-    await sleep(700);
-    expect(await labels()).toEqual([]);
-  });
-
-  it('of the next holder stays', async () => {
-    const [{ engine: a }, { engine: b }] = [
-      await openLocks(server.url),
-      await openLocks(server.url),
-    ];
+  it('of the next process is shown when the lease was handed over to it', async () => {
+    const { a, b } = await openTwo();
     const key = uniqueKey();
     const held = await a.acquire(key, { label: 'first' });
     const waiting = b.acquire(key, { label: 'second' });
     await eventually(async () => expect((await a.inspect(key))?.waiters).toBe(1));
     await held.release();
     const next = await waiting;
-    await eventually(async () =>
-      expect((await a.inspect(key))?.holder).toMatchObject({ label: 'second' }),
-    );
+    for (const engine of [a, b])
+      expect((await engine.inspect(key))?.holder).toMatchObject({ label: 'second' });
     await next.release();
-    await eventually(async () => expect(await labels()).toEqual([]));
   });
 
-  it('is not shown for the next call of the same process, which has no label [D33]', async () => {
-    const { engine } = await openLocks(server.url);
+  it('of a call that got the key from another one here is known here; others know that of the lease', async () => {
+    const { a, b } = await openTwo();
     const key = uniqueKey();
-    const held = await engine.acquire(key, { label: 'nightly' });
-    await eventually(async () =>
-      expect((await engine.inspect(key))?.holder).toMatchObject({ label: 'nightly' }),
-    );
-    const waiting = engine.acquire(key);
+    const held = await a.acquire(key, { label: 'first' });
+    const waiting = a.acquire(key, { label: 'second' });
     await held.release();
     const next = await waiting;
-    await eventually(async () => expect(await labels()).toEqual([]));
-    expect((await engine.inspect(key))?.holder).toMatchObject({ label: undefined });
+    expect((await a.inspect(key))?.holder).toMatchObject({ label: 'second' });
+    expect((await b.inspect(key))?.holder).toMatchObject({ label: 'first' });
     await next.release();
   });
 
-  it('of many short calls leaves nothing behind', async () => {
-    const { engine } = await openLocks(server.url, { leaseMs: 3_600_000 }); // none expires by itself
-    const keys = Array.from({ length: 300 }, uniqueKey);
-    await Promise.all(keys.map((key) => engine.withLock(key, { label: 'x' }, async () => {})));
-    await eventually(async () => expect(await labels()).toEqual([]));
+  it('is not shown here for the next call, which has no label [D33]', async () => {
+    const { a } = await openTwo();
+    const key = uniqueKey();
+    const held = await a.acquire(key, { label: 'nightly' });
+    const waiting = a.acquire(key);
+    await held.release();
+    const next = await waiting;
+    expect((await a.inspect(key))?.holder).toMatchObject({ label: undefined });
+    await next.release();
+  });
+
+  it('of a process that has died is shown until its lease ends', async () => {
+    const { engine, store } = await openLocks(server.url, { leaseMs: 60_000 });
+    const { engine: other } = await openLocks(server.url);
+    const key = uniqueKey();
+    await engine.acquire(key, { label: 'nightly', renew: false });
+    await store.close(0);
+    expect((await other.inspect(key))?.holder).toMatchObject({ label: 'nightly' });
+  });
+
+  it('with half a surrogate pair does not keep a waiter from its grant', async () => {
+    const { a, b } = await openTwo();
+    const key = uniqueKey();
+    const held = await a.acquire(key);
+    const waiting = b.acquire(key, { label: 'half \ud83d' });
+    await eventually(async () => expect((await a.inspect(key))?.waiters).toBe(1));
+    const releasedAt = performance.now();
+    await held.release();
+    const next = await waiting;
+    expect(performance.now() - releasedAt).toBeLessThan(3_000); // by message, not by looking again
+    expect((await a.inspect(key))?.holder).toMatchObject({ label: 'half \ufffd' });
+    expect(await next.release()).toBe(true);
+  });
+
+  it('has no key of its own in Redis', async () => {
+    const { a } = await openTwo();
+    const keys = Array.from({ length: 20 }, uniqueKey);
+    await Promise.all(keys.map((key) => a.withLock(key, { label: 'x' }, async () => {})));
+    expect(await server.admin.keys('lock:*label*')).toEqual([]);
+    for (const key of keys) expect(await server.admin.exists(`lock:{${key}}`)).toBe(0);
+  });
+
+  it('that another client has written is shown as it stands', async () => {
+    const { a } = await openTwo();
+    const key = uniqueKey();
+    await server.admin.set(`lock:{${key}}`, `${'0'.repeat(32)}:1:100%`, 'PX', 60_000);
+    expect((await a.inspect(key))?.holder).toMatchObject({ label: '100%' });
   });
 });

@@ -1,6 +1,10 @@
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import {
+  labelOf,
+  leaseToken,
+  newProcessId,
+} from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type {
   Granted,
   InboxMessage,
@@ -36,6 +40,8 @@ const LEASE_MS = 2_000;
 /** The lease in cases that set something up while the lock is held. */
 const LONG_MS = 60_000;
 const ARRIVAL_MS = 5_000;
+/** With everything that a label may have. */
+const LABELS = ['StockService.take', "the 5% job: {1} of O'Neil, ночью \u{1F319}"];
 
 /** A process in a case. It creates tokens and requests leases with them. */
 class Party {
@@ -603,21 +609,45 @@ const RULES: Readonly<Record<string, Rule>> = {
   },
   'revoke() takes the key away and tells the holder': async ({ a, b, key }) => {
     const held = await a.acquired();
-    equal(await b.store.inspector.revoke(key), held.token);
+    const revoked = await b.store.inspector.revoke(key);
+    deepEqual([revoked?.value, typeof revoked?.process?.pid], [held.token, 'number']);
     equal(await b.store.inspector.revoke(key), undefined);
     equal((await a.told('revoked')).token, held.token);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
   },
-  'inspect() and list() show holder, waiters and label': async ({ a, b, key }) => {
+  'inspect() and list() show the holder, and who waits': async ({ a, b, key }) => {
     equal(await b.store.inspector.inspect(key), undefined);
     const held = await a.acquired();
     await b.queued();
-    await a.store.inspector.label(key, held.token, 'a job', 10_000);
-    const record = await b.store.inspector.inspect(key);
-    deepEqual([record?.value, record?.waiters, record?.label], [held.token, 1, 'a job']);
+    for (const { store } of [a, b]) {
+      const record = await store.inspector.inspect(key);
+      const { value, waiters, waitsHere } = record ?? {};
+      deepEqual([value, waiters, waitsHere], [held.token, 1, store === b.store]);
+    }
     const found: string[] = [];
     for await (const other of b.store.inspector.list(`${key.slice(0, 8)}*`)) found.push(other);
     ok(found.includes(key));
+  },
+  'a token with a label is held, renewed, handed over and returned like any other': async ({
+    a,
+    b,
+    key,
+  }) => {
+    const tokens = [a, b].map(({ store }, i) =>
+      leaseToken(store.processId, 7_000 + i, false, LABELS[i]),
+    );
+    const [first = '', second = ''] = tokens;
+    const held = await a.ask(first);
+    equal(held.kind, 'granted');
+    equal((await b.ask(second)).kind, 'queued');
+    await a.told('wanted');
+    equal((await a.renew(first, 0)).kind, 'renewed');
+    equal(labelOf((await b.store.inspector.inspect(key))?.value ?? ''), LABELS[0]);
+    equal((await a.release(first, 0)).kind, 'released');
+    equal((await b.told('grant')).token, second);
+    equal(labelOf((await a.store.inspector.inspect(key))?.value ?? ''), LABELS[1]);
+    equal((await b.store.inspector.revoke(key))?.value, second);
+    equal((await b.told('revoked')).token, second);
   },
   'inspect() shows neither holder nor time of a key that is only kept': async ({ a, b, key }) => {
     const held = await a.acquired();
@@ -625,7 +655,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
     const record = await b.store.inspector.inspect(key);
     notEqual(record, undefined);
-    deepEqual([record?.since, record?.process, record?.label], [undefined, undefined, undefined]);
+    deepEqual([record?.since, record?.process], [undefined, undefined]);
   },
   'list() understands patterns as Redis does, and refuses none': async ({ a, b, key }) => {
     const names = ['1', '2', '12', 'b', '[1]', '^', ']', '-', '\\', '$', '', 'é'];

@@ -102,8 +102,6 @@ export class ScriptedStore implements LockStore {
 
 /** An inspector of an empty store. */
 const noInspector: LockInspector = {
-  label: async () => {},
-  unlabel: async () => {},
   ping: async () => {},
   inspect: async () => undefined,
   list: async function* () {},

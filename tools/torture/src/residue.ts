@@ -2,10 +2,10 @@ import type { Violation } from './checker/rules.js';
 import type { Stage } from './stages/stage.js';
 
 /** Keys that end on their own and hinder nobody. */
-const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|label|lapsed))$/;
+const MAY_STAY = /^lock:(process:[0-9a-f]{32}|\{[^{}]+\}:(fence|lapsed))$/;
 
 /**
- * What may be left in Redis when nobody holds or waits: fencing numbers, labels and records of processes, all with an
+ * What may be left in Redis when nobody holds or waits: fencing numbers and records of processes, all with an
  * end.
  */
 export async function residue({ masters }: Stage): Promise<Violation[]> {

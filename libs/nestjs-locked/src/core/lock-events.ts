@@ -1,40 +1,52 @@
 import type { LockLostError, LockStoreError } from './lock.errors.js';
+import type { LockHolder } from './lock-info.js';
+
+/** A lock in an event. */
+interface OfLock {
+  readonly key: string;
+  /** The method or label of the call that has it, or had it last; undefined if it has neither. */
+  readonly label: string | undefined;
+}
 
 /** What happens besides the results of calls, for the log. None of these is thrown. */
 export type LockEvent =
   /** A hold ended before its work did; its signal has aborted. */
-  | { readonly type: 'lost'; readonly key: string; readonly error: LockLostError }
+  | (OfLock & { readonly type: 'lost'; readonly error: LockLostError })
+  /** This process has taken the key away with `forceRelease`. @param holder undefined if none was notified */
+  | {
+      readonly type: 'force-released';
+      readonly key: string;
+      readonly holder: LockHolder | undefined;
+    }
   /**
    * A renewal was refused or not answered; it is repeated while the lease lasts. Reported once per series of failures.
    */
-  | {
+  | (OfLock & {
       readonly type: 'renewal-unknown';
-      readonly key: string;
       readonly remainingMs: number;
       readonly cause: LockStoreError;
       /** The node of the store that has the key is away, which was reported already. */
       readonly isAway: boolean;
-    }
+    })
   /**
    * A release was not answered; it is repeated until the lease expires. The key was to stay taken for another `keepMs`;
    * others may get it sooner if the lease is shorter than that.
    */
-  | {
+  | (OfLock & {
       readonly type: 'release-unknown';
-      readonly key: string;
       readonly cause: LockStoreError;
       /** 0 if the lease lasts at least that long. */
       readonly keepMs: number;
       /** As with `renewal-unknown`. */
       readonly isAway: boolean;
-    }
+    })
   /**
    * The work has ended, but calls that joined its hold, or a transaction under it, have not: the lock is kept until
    * they do.
    */
-  | { readonly type: 'outlived'; readonly key: string; readonly by: 'calls' | 'transaction' }
+  | (OfLock & { readonly type: 'outlived'; readonly by: 'calls' | 'transaction' })
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease expires. */
-  | { readonly type: 'commit-unknown'; readonly key: string; readonly remainingMs: number }
+  | (OfLock & { readonly type: 'commit-unknown'; readonly remainingMs: number })
   /**
    * A time-out of the database would end the process: no 'error' listener is on a connection's clients. Reported at
    * start.
@@ -44,12 +56,12 @@ export type LockEvent =
    * A statement that writes, or may write, ran outside a transaction under a lock whose service has a fence for the
    * connection. Reported once per connection.
    */
-  | { readonly type: 'unfenced-statement'; readonly key: string; readonly connection: string }
+  | (OfLock & { readonly type: 'unfenced-statement'; readonly connection: string })
   /**
    * Under a lock whose service has a fence, no transaction was opened, but one without a lock was committed meanwhile:
    * it may belong to the lock, if the async context was lost. Reported once per connection.
    */
-  | { readonly type: 'unfenced-lock'; readonly key: string; readonly connection: string }
+  | (OfLock & { readonly type: 'unfenced-lock'; readonly connection: string })
   /** The store cannot be reached. Reported once, and again when the reason changes. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }

@@ -10,7 +10,7 @@ export interface LockInfo {
   readonly since: Date | undefined;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
-  /** How many other processes wait. */
+  /** How many wait: calls of this process, each of them, and other processes, each counted once. */
   readonly waiters: number;
 }
 
@@ -22,6 +22,10 @@ export interface LockHolder {
   readonly host: string | undefined;
   /** Its process id there, if known. */
   readonly pid: number | undefined;
-  /** The `label` of the call. */
+  /**
+   * The `label` of the call or, without one, its method: `StockService.take`. Undefined if it has neither. If another
+   * process has the key, this is the call for which that process got the lease; as with `since`, its calls may have
+   * handed it on since.
+   */
   readonly label: string | undefined;
 }

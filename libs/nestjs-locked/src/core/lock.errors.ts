@@ -62,8 +62,8 @@ export class LockNotAcquiredError extends LockError {
     /** How long the caller waited, in milliseconds. */
     readonly waitedMs: number,
     /**
-     * Who held it when the wait ended. Undefined after a single try (`waitMs: 0`), if Redis did not answer within 250
-     * ms, or if another kind of client holds the key.
+     * Who held it when the wait ended. A call of this process is always named. Undefined if another process has it and
+     * this was a single try (`waitMs: 0`), if Redis did not answer within 250 ms, or if another kind of client has it.
      */
     readonly holder?: LockHolder,
   ) {

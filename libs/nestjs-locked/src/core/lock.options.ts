@@ -32,7 +32,10 @@ export interface LockOptions {
    * key is free when the lease ends. @default 0
    */
   readonly holdAtLeastMs?: number;
-  /** Shown by `inspect` while the lock is held: which job or request has the lock. At most 200 characters. */
+  /**
+   * Which job or request has the lock, for `inspect`, errors and the log. At most 200 characters. @default the method
+   * with `@Locked`, or the handler under a `LockInterceptor`: `StockService.take`
+   */
   readonly label?: string;
   /**
    * false: requests a separate lock even if this async context already holds the key (and waits for ever if the holder

@@ -95,9 +95,9 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     text: '`false`: request a separate lock instead of joining ([fact 9](docs/behaviour.md#9-a-nested-call-that-asks-for-the-same-key-joins))',
   },
   label: {
-    shownDefault: 'none',
+    shownDefault: 'the locked method',
     check: shortText(MAX_LABEL_CHARACTERS),
-    text: 'Shown by `inspect` and `list`',
+    text: 'Names the holder in `inspect`, `list`, errors and the log',
   },
   insideTransaction: {
     shownDefault: "the module's",

@@ -21,6 +21,7 @@ export interface ResolvedLockOptions {
   readonly holdAtLeastMs: number;
   /** Whether the lease may be kept for the next call when this one is done. */
   readonly linger: boolean;
+  /** @default the caller's name, if known */
   readonly label: string | undefined;
   readonly reentrant: boolean;
   readonly insideTransaction: InsideTransaction;
@@ -99,10 +100,11 @@ function frozen(options: WithLockOptions): WithLockOptions {
   return same;
 }
 
-/** @throws LockConfigError naming option, value and what is allowed */
+/** @param callSite the caller's name, if known @throws LockConfigError naming option, value and what is allowed */
 export function resolveLockOptions(
   options: WithLockOptions | undefined,
   defaults: ResolvedServiceOptions,
+  callSite?: string,
 ): ResolvedLockOptions {
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const {
@@ -123,7 +125,7 @@ export function resolveLockOptions(
     holdAtLeastMs,
     // A job that runs once must not be skipped because a replica merely lingers on the key.
     linger: holdAtLeastMs === 0 && onBusy === undefined,
-    label: options?.label,
+    label: options?.label ?? callSite,
     reentrant,
     insideTransaction: options?.insideTransaction ?? defaults.transactions.insideTransaction,
     isBusyFatal: (onBusy ?? CALL_DEFAULTS.onBusy) === 'throw' && waits !== 0,

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { processIdOf } from '../core/store/lease-token.js';
-import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
+import type { LockInspector, LockRecord, ProcessRecord } from '../core/store/lock-inspector.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
@@ -73,36 +73,22 @@ export class RedisLockInspector implements LockInspector {
     await this.#run('forget this process', own, (redis) => redis.del(own)).catch(() => {});
   }
 
-  async label(key: string, token: string, label: string, forMs: number): Promise<void> {
-    const { keys } = this.#options;
-    const labelKey = keys.labelOf(key);
-    await this.#run(`label '${key}'`, labelKey, (redis) =>
-      redis.set(labelKey, `${token} ${label}`, 'PX', forMs),
-    );
-  }
-
-  async unlabel(key: string): Promise<void> {
-    const labelKey = this.#options.keys.labelOf(key);
-    await this.#run(`label '${key}'`, labelKey, (redis) => redis.del(labelKey));
-  }
-
   async inspect(key: string): Promise<LockRecord | undefined> {
-    const { keys, scripts } = this.#options;
-    const all = [...keys.of(key), keys.labelOf(key)];
-    const reply = await this.#runScript(scripts.inspect, all, [], key);
+    const { keys, scripts, processId } = this.#options;
+    const reply = await this.#runScript(scripts.inspect, keys.of(key), [processId], key);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
-    const processId = processIdOf(found.value);
-    const text = processId === undefined ? null : await this.#recordOf(processId, key);
-    return { key, ...found, process: processRecord(text) };
+    return { key, ...found, process: await this.#processWith(found.value, key) };
   }
 
   /**
-   * Reads the entry of a process, which another master of a cluster may have. While that is away or silent, the record
-   * of the lock's master is shown without it.
+   * Reads the entry of the process with this token, which another master of a cluster may have. While that is away or
+   * silent, the record of the lock's master is shown without it.
    */
-  async #recordOf(processId: string, key: string): Promise<string | null> {
+  async #processWith(token: string, key: string): Promise<ProcessRecord | undefined> {
     const { keys, servers, clock } = this.#options;
+    const processId = processIdOf(token);
+    if (processId === undefined) return undefined;
     const record = keys.processOf(processId);
     const reading = this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
     const limitMs = servers.isReady ? ENTRY_LIMIT_MS : ENTRY_LIMIT_AWAY_MS;
@@ -111,7 +97,7 @@ export class RedisLockInspector implements LockInspector {
       limitMs,
       reading.catch(() => null),
     );
-    return text ?? null;
+    return text === undefined || text === null ? undefined : processRecord(text);
   }
 
   async *list(pattern: string): AsyncIterable<string> {
@@ -151,11 +137,12 @@ export class RedisLockInspector implements LockInspector {
     );
   }
 
-  async revoke(key: string): Promise<string | undefined> {
+  async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const { keys, scripts } = this.#options;
     // A second execution could take the lock from somebody who acquired it in between.
     const value = await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false);
-    return typeof value === 'string' ? value : undefined;
+    if (typeof value !== 'string') return undefined;
+    return { value, process: await this.#processWith(value, key) };
   }
 
   #runScript(
@@ -196,8 +183,7 @@ async function runOn<T>(server: CommandRunner, command: CommandOf<T>): Promise<T
   return outcome.reply as T;
 }
 
-function processRecord(text: string | null): LockRecord['process'] {
-  if (text === null) return undefined;
+function processRecord(text: string): ProcessRecord {
   const { host, pid } = JSON.parse(text) as { host: string; pid: number };
   return { host, pid };
 }

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
-import { newProcessId, processIdOf } from '../core/store/lease-token.js';
+import { isTokenOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
 import type {
   AcquireCommand,
@@ -27,6 +27,9 @@ import { globPattern } from './glob-pattern.js';
 import type { Entry, InMemoryLocks, Waiter } from './in-memory-locks.js';
 
 const LAPSED_MS = 60_000;
+
+/** All stores in memory are in this one. */
+const THIS_PROCESS = { host: hostname(), pid: process.pid };
 
 /**
  * The store of unit tests: the rules of the Redis scripts, in memory. It passes the same contract suite. Its fencing
@@ -154,16 +157,8 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     });
   }
 
-  async label(key: string, token: string, label: string): Promise<void> {
-    this.#locks.entry(key).label = { token, label };
-  }
-
-  async unlabel(key: string): Promise<void> {
-    this.#locks.entry(key).label = undefined;
-  }
-
   async inspect(key: string): Promise<LockRecord | undefined> {
-    const { lock, queue, label, fence } = this.#locks.entry(key);
+    const { lock, queue, fence } = this.#locks.entry(key);
     if (lock === undefined) return undefined;
     const isOurs = processIdOf(lock.token) !== undefined; // not the token that keeps the key after a lease
     return {
@@ -171,9 +166,9 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       value: lock.token,
       remainingMs: lock.expiresAt - this.#locks.clock.now(),
       waiters: queue.length,
+      waitsHere: queue.some(({ token }) => isTokenOf(this.processId, token)),
       since: isOurs ? (fence - FENCE_BLOCK) / 1_000 : undefined,
-      label: label?.token === lock.token ? label.label : undefined,
-      process: isOurs ? { host: hostname(), pid: process.pid } : undefined,
+      process: isOurs ? THIS_PROCESS : undefined,
     };
   }
 
@@ -187,7 +182,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   async ping(): Promise<void> {}
 
-  async revoke(key: string): Promise<string | undefined> {
+  async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const entry = this.#locks.entry(key);
     const holder = entry.lock?.token;
     const revoked = `revoked:${key}`;
@@ -195,7 +190,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     this.#locks.tell({ kind: 'revoked', key, token: holder });
     entry.lock = { token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS };
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
-    return holder;
+    return { value: holder, process: THIS_PROCESS };
   }
 
   #take(

@@ -13,7 +13,6 @@ export interface Entry {
   /** Sorted by position. */
   queue: Waiter[];
   fence: number;
-  label: { token: string; label: string } | undefined;
   /** Until then, no waiter gets its old position in the queue back. */
   lapsedUntil: number;
 }
@@ -35,7 +34,7 @@ export class InMemoryLocks {
   entry(key: string): Entry {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
-      entry = { lock: undefined, queue: [], fence: 0, label: undefined, lapsedUntil: -Infinity };
+      entry = { lock: undefined, queue: [], fence: 0, lapsedUntil: -Infinity };
       this.#entries.set(key, entry);
     }
     if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())

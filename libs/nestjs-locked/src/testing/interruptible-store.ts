@@ -143,14 +143,6 @@ const silent: StoreListener = {
 
 function interruptibleInspector(inspector: LockInspector, line: StoreLine): LockInspector {
   return {
-    async label(key, token, label, forMs) {
-      assertUp(line);
-      await inspector.label(key, token, label, forMs);
-    },
-    async unlabel(key) {
-      assertUp(line);
-      await inspector.unlabel(key);
-    },
     async inspect(key) {
       assertUp(line);
       return inspector.inspect(key);

@@ -12,7 +12,7 @@ import {
 import { CALL_OPTIONS } from '../core/option-tables.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
-import { processIdOf } from '../core/store/lease-token.js';
+import { leaseToken, processIdOf } from '../core/store/lease-token.js';
 import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
 import type { InMemoryLocks } from './in-memory-locks.js';
@@ -155,9 +155,8 @@ export class TestLocks {
       );
     }
     const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
-    const token = `${other.processId}:1`;
+    const token = leaseToken(other.processId, 1, false, label);
     void other.acquire({ key, token, leaseMs: forMs, nowait: true });
-    if (label !== undefined) void other.label(key, token, label);
     const release = (): void => {
       this.#others.delete(holder);
       void other.release({ key, token, used: 0 });

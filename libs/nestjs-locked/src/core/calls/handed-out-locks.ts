@@ -106,8 +106,8 @@ export class HandedOutLocks {
    */
   #reportIfOutlived(lock: HeldLock): void {
     const tell = (): void => {
-      const { key, keptBy: by } = lock;
-      if (by !== undefined) this.#parts.report({ type: 'outlived', key, by });
+      const { key, label, keptBy: by } = lock;
+      if (by !== undefined) this.#parts.report({ type: 'outlived', key, label, by });
     };
     inNeutralContext(() => void atNextTurn(tell));
   }

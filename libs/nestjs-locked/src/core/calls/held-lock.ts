@@ -59,6 +59,11 @@ export class HeldLock implements Lock {
     return this.#levels.map(({ hold }) => hold.key);
   }
 
+  /** The method or label of the call that acquired it. */
+  get label(): string | undefined {
+    return this.#first.hold.label;
+  }
+
   get holds(): readonly Hold[] {
     return this.#levels.map(({ hold }) => hold);
   }
@@ -106,7 +111,7 @@ export class HeldLock implements Lock {
   assertHeld(): void {
     for (const { hold } of this.#levels) hold.assertHeld();
     // The holds that it joined may still be held by other calls.
-    if (this.#released !== undefined) throw lostError(this.key, 'released');
+    if (this.#released !== undefined) throw lostError(this.#first.hold, 'released');
   }
 
   async ensureRemaining(ms: number): Promise<void> {
@@ -118,7 +123,7 @@ export class HeldLock implements Lock {
     }
     for (;;) {
       try {
-        if (this.#released !== undefined) throw lostError(this.key, 'released');
+        if (this.#released !== undefined) throw lostError(this.#first.hold, 'released');
         await Promise.all(this.#levels.map(({ hold }) => hold.ensureRemaining(ms)));
       } catch (error) {
         await this.#loopTurn.pause();

@@ -18,6 +18,7 @@ import { assembleParts, type EngineSupplies } from './assemble-parts.js';
 import { EngineInbox } from './engine-inbox.js';
 import { EngineLifetime } from './engine-lifetime.js';
 import { describedHolder, HolderLookup } from './holder-lookup.js';
+import { LocalView } from './local-view.js';
 import { LockOperations } from './lock-operations.js';
 import { IS_LOCK_ENGINE, type LockRunner } from './lock-runner.js';
 import { LocksInTransactions, type ServiceName } from './locks-in-transactions.js';
@@ -59,10 +60,11 @@ export class LockEngine implements LockRunner {
     this.#calls = this.inTransactions.calls;
     this.#handedOut = this.inTransactions.handedOut;
     this.#acquired = this.inTransactions.acquired;
-    this.#holders = new HolderLookup(parts.store.inspector, clock);
+    const local = new LocalView(queues, parts.store.processId);
+    this.#holders = new HolderLookup(parts.store.inspector, local, clock);
     const inbox = new EngineInbox(parts, queues);
     this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);
-    this.#operations = new LockOperations(parts, this.#lifetime, inbox);
+    this.#operations = new LockOperations(parts, this.#lifetime, inbox, local);
   }
 
   // ---- beginning and end ------------------------------------------------------------------------------------
@@ -137,7 +139,7 @@ export class LockEngine implements LockRunner {
     work: (lock: Lock) => T | Promise<T>,
     callSite?: string,
   ): Promise<T> {
-    const resolved = this.#resolved(options);
+    const resolved = this.#resolved(options, callSite);
     let levels: readonly ReentryLevel[];
     try {
       levels = await this.#levelsOf(keys, resolved, callSite ?? 'withLock');
@@ -171,8 +173,9 @@ export class LockEngine implements LockRunner {
     return transaction.take(this.inTransactions, { keys, options, callSite });
   }
 
-  #resolved(options: LockOptions | undefined): ResolvedLockOptions {
-    return resolveLockOptions(options, this.#calls.parts.options);
+  /** @param callSite the label unless the options have one */
+  #resolved(options: LockOptions | undefined, callSite?: string): ResolvedLockOptions {
+    return resolveLockOptions(options, this.#calls.parts.options, callSite);
   }
 
   /**

@@ -1,20 +1,23 @@
 import { assertKeyPattern, assertLockKey } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockInfo } from '../lock-info.js';
-import { lockInfo, type LockInspector } from '../store/lock-inspector.js';
+import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
+import type { LocalView } from './local-view.js';
 
 /** The operations of a lock service for operators: to check the store, to show the holders, and to end a hold. */
 export class LockOperations {
   readonly #parts: EngineParts;
   readonly #lifetime: EngineLifetime;
   readonly #inbox: EngineInbox;
+  readonly #local: LocalView;
 
-  constructor(parts: EngineParts, lifetime: EngineLifetime, inbox: EngineInbox) {
+  constructor(parts: EngineParts, lifetime: EngineLifetime, inbox: EngineInbox, local: LocalView) {
     this.#parts = parts;
     this.#lifetime = lifetime;
     this.#inbox = inbox;
+    this.#local = local;
   }
 
   /**
@@ -43,7 +46,7 @@ export class LockOperations {
       await this.#opened();
       return this.#inspector.inspect(key);
     });
-    return record === undefined ? null : lockInfo(record);
+    return record === undefined ? null : this.#local.infoOf(record);
   }
 
   /** The held locks, in no particular order. @throws LockKeyError if the pattern is not a string · LockStoreError */
@@ -62,19 +65,24 @@ export class LockOperations {
   }
 
   /**
-   * Takes the key from its holder with `revokeScript`, and notifies the holder's `Lease`, which aborts the signal.
+   * Takes the key from its holder with `revokeScript`, and notifies the holder's `Lease`, which aborts the signal. Both
+   * processes log it.
    * @returns whether somebody held it @throws LockStoreError
    */
   async forceRelease(key: string): Promise<boolean> {
     assertLockKey(key);
-    const token = await this.#ask(async () => {
+    const { report, tokens } = this.#parts;
+    const here = this.#local.holderOf(key); // the notice of its loss may come before the answer
+    const revoked = await this.#ask(async () => {
       this.#parts.outages.assertMayAsk(key);
       await this.#opened();
       return this.#inspector.revoke(key);
     });
-    if (token === undefined) return false;
+    if (revoked === undefined) return false;
+    const isOurs = here !== undefined && tokens.isOwn(revoked.value);
+    report({ type: 'force-released', key, holder: isOurs ? here : holderOf(revoked) });
     // Notifies a holder in this process at once, because the store's message may come later than this result.
-    this.#inbox.message({ kind: 'revoked', key, token });
+    this.#inbox.message({ kind: 'revoked', key, token: revoked.value });
     return true;
   }
 

@@ -5,6 +5,7 @@ import type { EngineParts } from './engine-parts.js';
 import type { FencingNumbers } from './fencing-numbers.js';
 import type { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseRequest } from './lease-request.js';
+import type { LeaseOccupancy } from './lease-user.js';
 
 /** How a lease ends in the store: released, handed over while its queue asks again, or freed after it was lost. */
 export class LeaseRelease {
@@ -13,6 +14,7 @@ export class LeaseRelease {
   readonly #token: string;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
+  readonly #occupancy: Pick<LeaseOccupancy, 'label'>;
 
   constructor(
     parts: EngineParts,
@@ -20,12 +22,14 @@ export class LeaseRelease {
     token: string,
     deadline: LeaseDeadline,
     numbers: FencingNumbers,
+    occupancy: Pick<LeaseOccupancy, 'label'>,
   ) {
     this.#parts = parts;
     this.#key = key;
     this.#token = token;
     this.#deadline = deadline;
     this.#numbers = numbers;
+    this.#occupancy = occupancy;
   }
 
   /**
@@ -100,7 +104,8 @@ export class LeaseRelease {
     const keepMs = Math.max(0, (keptUntil ?? now) - now);
     const key = this.#key;
     const isAway = this.#parts.outages.isReportedOf(key);
-    this.#parts.report({ type: 'release-unknown', key, cause, keepMs, isAway });
+    const { label } = this.#occupancy;
+    this.#parts.report({ type: 'release-unknown', key, label, cause, keepMs, isAway });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,

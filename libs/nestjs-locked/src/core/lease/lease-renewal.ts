@@ -11,6 +11,8 @@ import type { Renewable } from './watchdog.js';
 /** The lease, as its renewal sees it. */
 export interface RenewalUser {
   readonly key: string;
+  /** The label of the call that has the lease, or had it last. */
+  readonly label: string | undefined;
   /** Whether the lease is over or in doubt: it is not renewed any more, and a late answer changes nothing. */
   readonly isEnding: boolean;
   /** How long the lease and the hold under it may last. */
@@ -229,9 +231,9 @@ export class LeaseRenewal implements Renewable {
   #report(cause: LockStoreError): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
-    const { key } = this.#user;
+    const { key, label } = this.#user;
     const remainingMs = this.#user.leftMs(); // it is retried until then
     const isAway = this.#parts.outages.reportNowOf(key); // reported once, not logged for every lock
-    this.#parts.report({ type: 'renewal-unknown', key, remainingMs, cause, isAway });
+    this.#parts.report({ type: 'renewal-unknown', key, label, remainingMs, cause, isAway });
   }
 }

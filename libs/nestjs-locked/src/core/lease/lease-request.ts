@@ -94,7 +94,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   #introduce(): Introduced {
     const { tokens, store, clock } = this.#parts;
-    return { token: tokens.introduce(this, !store.listensFor(this.#key)), at: clock.now() };
+    const looksItself = !store.listensFor(this.#key);
+    return { token: tokens.introduce(this, looksItself, this.#user.label), at: clock.now() };
   }
 
   onFirstReply(reply: AcquireReply): void {

@@ -26,6 +26,8 @@ export interface LeaseUser extends KeyUser {
 export interface LeaseOccupancy {
   /** Whether a call has the lease, or still works under it after it was lost. */
   readonly isOccupied: boolean;
+  /** The label of the call that has the lease, or had it last. */
+  readonly label: string | undefined;
   /** When the current hold must end, or an idle lease has rested long enough, on the monotonic clock. */
   readonly dueAt: number;
   onDue(): void;

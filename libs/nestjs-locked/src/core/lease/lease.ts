@@ -8,7 +8,6 @@ import type { EngineParts } from './engine-parts.js';
 import { FencingNumbers } from './fencing-numbers.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { LeaseGrant } from './lease-grant.js';
-import { LeaseLabel } from './lease-label.js';
 import { LeaseReadiness } from './lease-readiness.js';
 import { LeaseRelease } from './lease-release.js';
 import { LeaseRenewal, type RenewalUser } from './lease-renewal.js';
@@ -27,8 +26,8 @@ type State = 'confirming' | 'ours' | 'in-doubt' | 'over';
  * occupancy knows which call is inside and which may be next.
  *
  * The parts that do not depend on the states are separate: how long the lease lasts (`LeaseDeadline`), how it is
- * renewed (`LeaseRenewal`), which numbers its holds get (`FencingNumbers`), its label (`LeaseLabel`), and how it ends
- * in the store (`LeaseRelease`).
+ * renewed (`LeaseRenewal`), which numbers its holds get (`FencingNumbers`), and how it ends in the store
+ * (`LeaseRelease`).
  *
  * Two rules hold in every state. Once the deadline has passed, nothing revives the lease, whatever a late answer says.
  * And no call gets a lease in doubt: waiting calls request a new one.
@@ -43,7 +42,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   readonly deadline: LeaseDeadline;
   readonly numbers: FencingNumbers;
   readonly renewal: LeaseRenewal;
-  readonly label: LeaseLabel;
   readonly readiness: LeaseReadiness;
   readonly #ending: LeaseRelease;
   #state: State = 'confirming';
@@ -65,12 +63,10 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.deadline = new LeaseDeadline(parts.clock, grant, parts.stepsAfter(grant.introducedAt));
     this.numbers = new FencingNumbers(grant);
     this.renewal = new LeaseRenewal(parts, this, grant, this.deadline, this.numbers);
-    this.label = new LeaseLabel(parts.store, key, grant, () =>
-      Math.max(this.renewal.leaseMs, Math.ceil(this.deadline.leftMs())),
-    );
     this.readiness = new LeaseReadiness(parts.store, grant, this.deadline, this.numbers);
-    this.#ending = new LeaseRelease(parts, key, grant.token, this.deadline, this.numbers);
-    parts.tokens.assign(grant.token, this);
+    const { token } = grant;
+    this.#ending = new LeaseRelease(parts, key, token, this.deadline, this.numbers, occupancy);
+    parts.tokens.assign(token, this);
   }
 
   get state(): State {
@@ -87,6 +83,10 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
 
   leftMs(): number {
     return Math.min(this.deadline.leftMs(), Math.max(0, this.#occupancy.holdLeftMs()));
+  }
+
+  get label(): string | undefined {
+    return this.#occupancy.label;
   }
 
   // ---- handing it out ---------------------------------------------------------------------------------------
@@ -146,7 +146,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   // ---- keeping it -------------------------------------------------------------------------------------------
 
   renewed(sentAt: number, waiters: number): void {
-    this.label.renew();
     if (this.deadline.certainMs() > 0) this.deadline.tellCertain();
     if (waiters > 0) this.#occupancy.wanted();
     this.#user.answers.took(this.#parts.clock.now() - sentAt);
@@ -237,7 +236,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   /** @param keepMs the key stays taken for this long, by nobody @returns whether the lease was ours until now */
   release(keepMs = 0): Promise<boolean> {
     this.#end();
-    this.label.remove();
     const released = this.#ending.release(keepMs);
     this.#user.over(this); // calls that arrived meanwhile request it again, after the release
     return released;
@@ -250,7 +248,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
    */
   requeue(leaseMs: number, waitedMs: number): Promise<boolean> {
     this.#end();
-    this.label.remove();
     const next = this.#user.askAgain(this, leaseMs);
     return this.#ending.requeue(next, waitedMs);
   }

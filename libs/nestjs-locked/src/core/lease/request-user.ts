@@ -24,6 +24,8 @@ export interface KeyUser {
 
 /** The queue, as its request for a lease sees it. */
 export interface RequestUser extends KeyUser {
+  /** The label of the call that is next. */
+  readonly label: string | undefined;
   /** Another process has the key, and the request is in the store's queue. */
   mustWait(): void;
   /** A single try, or the last try of a wait, did not get the key. */

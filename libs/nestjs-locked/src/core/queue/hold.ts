@@ -72,6 +72,11 @@ export class Hold {
     this.options = options;
   }
 
+  /** The method or label of the call that acquired it. */
+  get label(): string | undefined {
+    return this.options.label;
+  }
+
   /** When the work under it began, on the monotonic clock; Infinity while the call still waits for other keys. */
   get since(): number {
     return this.#since;
@@ -182,9 +187,9 @@ export class Hold {
     if (!this.isOver) return;
     this.#noticeDeadline();
     if (this.#lost !== undefined) {
-      throw lostError(this.key, this.#lost.reason, { cause: this.#lost });
+      throw lostError(this, this.#lost.reason, { cause: this.#lost });
     }
-    throw lostError(this.key, this.#users === 0 ? 'released' : 'expired');
+    throw lostError(this, this.#users === 0 ? 'released' : 'expired');
   }
 
   /** @throws LockLostError · LockStoreError */
@@ -320,7 +325,7 @@ export class Hold {
 
   /** Ends the hold before its work has ended, and aborts the signal. The first reason is kept. */
   lose(reason: LockLostReason): LockLostError {
-    const lost = (this.#lost ??= lostError(this.key, reason));
+    const lost = (this.#lost ??= lostError(this, reason));
     this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
     return lost;
   }

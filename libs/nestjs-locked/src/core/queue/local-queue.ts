@@ -91,6 +91,15 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#calls.size === 0;
   }
 
+  /** How many calls of this process wait. */
+  get waiters(): number {
+    return this.#calls.size;
+  }
+
+  get label(): string | undefined {
+    return this.#calls.first?.options.label;
+  }
+
   get occupancy(): Occupancy | undefined {
     return this.#occupancy;
   }

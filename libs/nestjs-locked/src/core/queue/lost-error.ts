@@ -1,25 +1,41 @@
 import { LockLostError, type LockLostReason, LockStoreError } from '../lock.errors.js';
+import { lockName } from '../lock-name.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 
-const WHY: Record<LockLostReason, string> = {
-  expired:
-    'its lease could not be renewed in time, was a fixed one that has ended, or may have ended while this machine was suspended',
-  revoked: 'the key was taken away with forceRelease',
-  deleted: 'Redis says that it is no longer ours; the key was deleted, overwritten or taken over',
-  'max-hold': 'the work took longer than maxHoldMs',
-  shutdown: 'the application was closed while the work still ran',
-  'transaction-ended': 'the transaction that kept it has ended, but its body is still running',
-  released: 'it was released',
+/** A hold, as the error about its end needs it. */
+export interface EndedHold {
+  readonly key: string;
+  readonly label: string | undefined;
+  readonly options: Pick<ResolvedLockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'>;
+}
+
+/** Each says why, and what to do. */
+const WHY: Record<LockLostReason, (options: EndedHold['options']) => string> = {
+  expired: ({ renew, leaseMs }) =>
+    renew
+      ? `its lease could not be renewed in time, or may have ended while this machine was suspended; Redis was away, or the event loop was blocked, for longer than leaseMs (${leaseMs}) allows`
+      : `its fixed lease has ended, leaseMs (${leaseMs}) after it was requested; set a longer one, or prolong it with ensureRemaining`,
+  revoked: () => 'an operator took the key away with forceRelease',
+  deleted: () =>
+    'Redis says that it is no longer ours; the key was deleted, overwritten or taken over, or Redis has lost it',
+  'max-hold': ({ maxHoldMs }) =>
+    `the work took longer than maxHoldMs (${maxHoldMs}); set a longer one, or end the work when lock.signal aborts`,
+  shutdown: () =>
+    'the application was closed while the work still ran; set a longer shutdownMs, or end the work when lock.signal aborts',
+  'transaction-ended': () =>
+    'the transaction that kept it has ended, but its body is still running; await in the body what it starts',
+  released: () => 'it was released',
 };
 
 /** The error for a hold that has ended. */
 export function lostError(
-  key: string,
+  hold: EndedHold,
   reason: LockLostReason,
   options?: ErrorOptions,
 ): LockLostError {
   const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
-  const message = `Lock '${key}' ${state}: ${WHY[reason]}`;
-  return new LockLostError(message, key, reason, options);
+  const message = `Lock ${lockName(hold)} ${state}: ${WHY[reason](hold.options)}`;
+  return new LockLostError(message, hold.key, reason, options);
 }
 
 /** The error for a hold of which it is unknown whether it has ended. */

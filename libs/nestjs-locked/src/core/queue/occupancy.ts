@@ -25,6 +25,7 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   #hold: Hold | undefined;
   /** The hold that has just ended, while the queue decides who is next. */
   #before: Hold | undefined;
+  #label: string | undefined;
   #idleUntil = Infinity;
 
   constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
@@ -39,9 +40,18 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     return this.#hold !== undefined;
   }
 
+  get label(): string | undefined {
+    return this.#label;
+  }
+
   /** Whether the lease is kept although no call here wants the key. */
   get isIdle(): boolean {
     return this.lease.isResting;
+  }
+
+  /** Whether a call has the lease, which is not lost. */
+  get isHeld(): boolean {
+    return this.lease.state === 'ours' && this.isOccupied;
   }
 
   /** Whether no call has the lease, and the next one may get it without a round trip. */
@@ -97,9 +107,9 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     if (number === undefined) return undefined;
     const hold = new Hold(this.#parts, this.lease, this, number, options);
     this.#hold = hold;
+    this.#label = options.label;
     if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
-    this.lease.label.show(options.label);
     return hold;
   }
 
@@ -146,7 +156,8 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     const hold = this.#hold as Hold;
     const error = hold.lose(reason);
     // A call whose work has not started takes the key again, or fails with this error.
-    if (hold.since < Infinity) this.#parts.report({ type: 'lost', key: hold.key, error });
+    const { key } = hold;
+    if (hold.since < Infinity) this.#parts.report({ type: 'lost', key, label: this.#label, error });
   }
 
   /** At shutdown: aborts the signal of the hold and leaves the lease to expire. */

@@ -32,7 +32,7 @@ export class QueuesByKey {
    * @param terms `isOneOfSeveral`: the call wants other keys too, and the hold does not begin before `Hold.begin`
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
-    return inNeutralContext(() => this.#queueOf(key).enter(terms));
+    return inNeutralContext(() => this.#queueFor(key).enter(terms));
   }
 
   /**
@@ -89,7 +89,7 @@ export class QueuesByKey {
     const holds = keys.map((key) => {
       // An idle lease would block the new one. Its release is sent, and so executed, first.
       this.#queues.get(key)?.occupancy?.giveUp();
-      return this.#queueOf(key).enter(terms, together);
+      return this.#queueFor(key).enter(terms, together);
     });
     // Handles every rejection from the start, because a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);
@@ -107,6 +107,11 @@ export class QueuesByKey {
     const stuckBy = this.#parts.cleanUp.stuckBy(key);
     const isUnanswered = queue?.isTaken === true || queue?.isAsking === true;
     if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
+  }
+
+  /** The queue of a key that a call here holds or waits for. */
+  queueOf(key: string): LocalQueue | undefined {
+    return this.#queues.get(key);
   }
 
   occupancies(): Occupancy[] {
@@ -130,7 +135,7 @@ export class QueuesByKey {
     for (const queue of [...this.#queues.values()]) queue.close();
   }
 
-  #queueOf(key: string): LocalQueue {
+  #queueFor(key: string): LocalQueue {
     let queue = this.#queues.get(key);
     if (queue === undefined) {
       queue = new LocalQueue(this.#parts, key, this.#onEmpty);

@@ -4,20 +4,33 @@ import { randomBytes } from 'node:crypto';
 export const PROCESS_ID_DIGITS = 32;
 
 /**
- * The token of one tenure: the id of the requesting process, a colon and a count. The count begins with a zero if no
- * messages reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have
- * no other value, so the format also distinguishes our holders from foreign ones.
+ * The token of one tenure: the id of the requesting process, a colon and a count. If the requesting call has a label, a
+ * colon and the label follow, so that operators learn it without a command of its own. The count begins with a zero if
+ * no messages reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis
+ * have no other value, so the format also distinguishes our holders from foreign ones.
  */
-const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+$`);
+const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+(?::(.*))?$`, 's');
+
+/** What would end the token in a message of the scripts or break a line, and the escape character itself. */
+const ESCAPED = /[%\s\p{Cc}]/gu;
 
 /** @returns an id unique among all processes and their lock services */
 export function newProcessId(): string {
   return randomBytes(PROCESS_ID_DIGITS / 2).toString('hex');
 }
 
-/** @param looksItself whether no messages reach the process now */
-export function leaseToken(processId: string, count: number, looksItself = false): string {
-  return `${processId}:${looksItself ? '0' : ''}${count}`;
+/**
+ * @param looksItself whether no messages reach the process now
+ * @param label of the call that requests the lease
+ */
+export function leaseToken(
+  processId: string,
+  count: number,
+  looksItself = false,
+  label?: string,
+): string {
+  const token = `${processId}:${looksItself ? '0' : ''}${count}`;
+  return label === undefined ? token : `${token}:${encodedLabel(label)}`;
 }
 
 /** Whether this process has, or may have, made the token. */
@@ -28,4 +41,21 @@ export function isTokenOf(processId: string, token: string): boolean {
 /** @returns the process that made the token; undefined if the string is not a token of ours */
 export function processIdOf(token: string): string | undefined {
   return LEASE_TOKEN.exec(token)?.[1];
+}
+
+/** @returns the label of the call that requested the lease, if it has one */
+export function labelOf(token: string): string | undefined {
+  const label = LEASE_TOKEN.exec(token)?.[2];
+  try {
+    return label && decodeURIComponent(label);
+  } catch {
+    return label; // written by another client
+  }
+}
+
+/** Redis would return another token for half a surrogate pair. */
+function encodedLabel(label: string): string {
+  return label
+    .replace(/\p{Cs}/gu, '\uFFFD')
+    .replace(ESCAPED, (character) => encodeURIComponent(character));
 }

@@ -1,5 +1,5 @@
-import type { LockInfo } from '../lock-info.js';
-import { processIdOf } from './lease-token.js';
+import type { LockHolder } from '../lock-info.js';
+import { labelOf, processIdOf } from './lease-token.js';
 
 /** The record of a held key in the store. */
 export interface LockRecord {
@@ -9,22 +9,24 @@ export interface LockRecord {
   readonly value: string;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
-  /** How many other processes wait. */
+  /** How many processes wait. */
   readonly waiters: number;
+  /** Whether the process that asks is one of them. */
+  readonly waitsHere: boolean;
   /** When the lease was granted, in milliseconds since 1970 by the store's clock; undefined for a foreign lease. */
   readonly since: number | undefined;
-  /** The `label` of the holder's call. */
-  readonly label: string | undefined;
   /** The identity of the holder's process. */
-  readonly process: { readonly host: string; readonly pid: number } | undefined;
+  readonly process: ProcessRecord | undefined;
+}
+
+/** The identity of a process. */
+export interface ProcessRecord {
+  readonly host: string;
+  readonly pid: number;
 }
 
 /** Shows operators who holds what. Unlike those of the store, its methods reject, with LockStoreError. */
 export interface LockInspector {
-  /** Stores the label of the holder with this token for this long, in milliseconds. */
-  label(key: string, token: string, label: string, forMs: number): Promise<void>;
-  /** Removes the label before the holder releases the key. */
-  unlabel(key: string): Promise<void>;
   /** @returns undefined if nobody holds it */
   inspect(key: string): Promise<LockRecord | undefined>;
   /**
@@ -36,22 +38,17 @@ export interface LockInspector {
   ping(): Promise<void>;
   /**
    * Takes the key away from its holder and notifies the holder.
-   * @returns the holder's value; undefined if nobody held it, or if it was just taken away
+   * @returns the holder; undefined if nobody held it, or if it was just taken away
    */
-  revoke(key: string): Promise<string | undefined>;
+  revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
 }
 
-/** The public form of a record. */
-export function lockInfo({ key, value, process, label, since, ...rest }: LockRecord): LockInfo {
+/** @returns undefined if the value is not a token of ours */
+export function holderOf({
+  value,
+  process,
+}: Pick<LockRecord, 'value' | 'process'>): LockHolder | undefined {
   const processId = processIdOf(value);
-  return {
-    key,
-    holder:
-      processId === undefined
-        ? undefined
-        : { processId, host: process?.host, pid: process?.pid, label },
-    since: since === undefined ? undefined : new Date(since),
-    remainingMs: rest.remainingMs,
-    waiters: rest.waiters,
-  };
+  if (processId === undefined) return undefined;
+  return { processId, host: process?.host, pid: process?.pid, label: labelOf(value) };
 }

@@ -22,9 +22,9 @@ export class TokenRegistry {
     this.#processId = processId;
   }
 
-  /** @param looksItself whether no message about it can arrive now */
-  introduce(owner: TokenOwner, looksItself = false): string {
-    const token = leaseToken(this.#processId, ++this.#count, looksItself);
+  /** @param looksItself whether no message about it can arrive now @param label of the call that requests the lease */
+  introduce(owner: TokenOwner, looksItself = false, label?: string): string {
+    const token = leaseToken(this.#processId, ++this.#count, looksItself, label);
     this.#owners.set(token, { owner });
     return token;
   }

@@ -1,5 +1,7 @@
 import { Logger } from '@nestjs/common';
+import { describedHolder } from '../../core/engine/holder-lookup.js';
 import type { LockEvent } from '../../core/lock-events.js';
+import { lockName } from '../../core/lock-name.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
 /** What keeps a lock after its work has ended. */
@@ -24,11 +26,19 @@ export class LockLog {
           `${event.error.message}. Its signal has aborted; the work may overlap with another holder's`,
         );
         return;
+      case 'force-released': {
+        const { key, holder } = event;
+        const from = holder === undefined ? '' : ` from ${describedHolder(holder)}`;
+        this.#logger.warn(
+          `Lock '${key}' was taken away${from}: this process called forceRelease. The next caller gets it in a second`,
+        );
+        return;
+      }
       case 'renewal-unknown': {
         if (event.isAway) return;
-        const { key, remainingMs, cause } = event;
+        const { remainingMs, cause } = event;
         this.#logger.warn(
-          `Lock '${key}' could not be renewed, trying again for ${Math.round(remainingMs)} ms: ${cause.message}`,
+          `Lock ${lockName(event)} could not be renewed, trying again for ${Math.round(remainingMs)} ms: ${cause.message}`,
         );
         return;
       }
@@ -36,12 +46,12 @@ export class LockLog {
         return this.#notReleased(event);
       case 'outlived':
         this.#logger.warn(
-          `Lock '${event.key}' is kept although its work has ended: ${OUTLIVED_BY[event.by]}`,
+          `Lock ${lockName(event)} is kept although its work has ended: ${OUTLIVED_BY[event.by]}`,
         );
         return;
       case 'commit-unknown':
         this.#logger.error(
-          `It is unknown whether the transaction under lock '${event.key}' was committed: its COMMIT was not answered. The lock is not released; its lease expires within ${Math.ceil(event.remainingMs)} ms`,
+          `It is unknown whether the transaction under lock ${lockName(event)} was committed: its COMMIT was not answered. The lock is not released; its lease expires within ${Math.ceil(event.remainingMs)} ms`,
         );
         return;
       case 'unguarded-clients':
@@ -51,12 +61,12 @@ export class LockLog {
         return;
       case 'unfenced-statement':
         this.#logger.warn(
-          `A statement under lock '${event.key}' is sent outside a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock is lost; write inside a transaction, or exempt the statement with unfenced(() => …) of nestjs-locked/transactions. This warning is logged once`,
+          `A statement under lock ${lockName(event)} is sent outside a transaction on connection '${event.connection}', where the fence cannot refuse it if the lock is lost; write inside a transaction, or exempt the statement with unfenced(() => …) of nestjs-locked/transactions. This warning is logged once`,
         );
         return;
       case 'unfenced-lock':
         this.#logger.warn(
-          `No transaction was opened under lock '${event.key}', but meanwhile a transaction without a lock was committed on connection '${event.connection}'. If it did the work of this lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or take the lock where the transaction is opened. If the lock is for something else, nothing is wrong. This warning is logged once`,
+          `No transaction was opened under lock ${lockName(event)}, but meanwhile a transaction without a lock was committed on connection '${event.connection}'. If it did the work of this lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or take the lock where the transaction is opened. If the lock is for something else, nothing is wrong. This warning is logged once`,
         );
         return;
       case 'store-lost':
@@ -98,19 +108,15 @@ export class LockLog {
   }
 
   /** Keys that others may get too early are logged one by one, even while Redis is away. */
-  #notReleased({
-    key,
-    cause,
-    keepMs,
-    isAway,
-  }: Extract<LockEvent, { type: 'release-unknown' }>): void {
+  #notReleased(event: Extract<LockEvent, { type: 'release-unknown' }>): void {
+    const { cause, keepMs, isAway } = event;
     if (keepMs > 0) {
       this.#logger.warn(
-        `Lock '${key}' may become free before its holdAtLeastMs is over, trying for ${Math.round(keepMs)} ms to keep it: ${cause.message}`,
+        `Lock ${lockName(event)} may become free before its holdAtLeastMs is over, trying for ${Math.round(keepMs)} ms to keep it: ${cause.message}`,
       );
     } else if (!isAway) {
       this.#logger.warn(
-        `Lock '${key}' may not have been released; it ends with its lease at the latest: ${cause.message}`,
+        `Lock ${lockName(event)} may not have been released; it ends with its lease at the latest: ${cause.message}`,
       );
     }
   }

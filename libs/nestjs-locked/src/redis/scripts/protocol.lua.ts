@@ -54,7 +54,10 @@ ${fenceLua(settings)}
 ${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
 local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCESS_ID_DIGITS})${settings.inCluster ? ' .. node' : ''} end
 
-local function isOurs(value) return string.find(value, '^%x+:%d+$') ~= nil and string.find(value, ':', 1, true) == 33 end
+-- The process, the count and perhaps a label, separated by colons.
+local function isOurs(value)
+  return string.find(value .. ':', '^%x+:%d+:') ~= nil and string.find(value, ':', 1, true) == 33
+end
 
 -- No messages reached the process of this token when it introduced it, so it polls.
 local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS + 2}, ${PROCESS_ID_DIGITS + 2}) == '0' end

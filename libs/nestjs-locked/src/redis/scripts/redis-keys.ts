@@ -11,10 +11,6 @@ export class RedisKeys {
     return [lock, `${lock}:queue`, `${lock}:fence`, `${lock}:lapsed`];
   }
 
-  labelOf(key: string): string {
-    return `${this.prefix}{${key}}:label`;
-  }
-
   /** The key with the identity of a process. */
   processOf(processId: string): string {
     return `${this.prefix}process:${processId}`;

@@ -117,16 +117,15 @@ export function readTakeBackReply(reply: unknown, count: number): (string | unde
 }
 
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
-  const [value, pttl, waiters, fence, label] = list(reply).map((entry) => String(entry));
+  const [value, pttl, fence, waiters, waitsHere] = list(reply).map((entry) => String(entry));
   if (value === undefined) return undefined;
   const isOurs = processIdOf(value) !== undefined;
-  const [owner, ...words] = (label ?? '').split(' ');
   return {
     value,
     remainingMs: remaining(pttl),
     waiters: number(waiters),
+    waitsHere: waitsHere === '1',
     since: isOurs ? firstMintedAt(fence) : undefined,
-    label: owner === value ? words.join(' ') : undefined,
   };
 }
 

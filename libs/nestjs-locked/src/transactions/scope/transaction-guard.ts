@@ -189,7 +189,8 @@ export class TransactionGuard {
   commitUnknown(doubt: LockCommitUnknownError): void {
     for (const [hold, { report }] of this.#holds) {
       hold.commitUnknown(doubt);
-      report({ type: 'commit-unknown', key: hold.key, remainingMs: hold.leaseLeftMs() });
+      const { key, label } = hold;
+      report({ type: 'commit-unknown', key, label, remainingMs: hold.leaseLeftMs() });
     }
   }
 

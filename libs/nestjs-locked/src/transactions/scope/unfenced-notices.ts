@@ -31,7 +31,7 @@ export class UnfencedNotices {
       if (fence === undefined || isUnfenced()) continue;
       // The fence table itself is pruned outside transactions.
       if (sql?.includes(fence.table) === true) continue;
-      this.#tell(locks, 'unfenced-statement', hold.key, connection);
+      this.#tell(locks, 'unfenced-statement', hold, connection);
     }
   }
 
@@ -56,20 +56,20 @@ export class UnfencedNotices {
     if (holds.some((hold) => this.#used.has(hold))) return;
     for (const [connection, since] of this.#lockFree)
       if (since >= first.since && fenceOn(locks, connection) !== undefined)
-        this.#tell(locks, 'unfenced-lock', first.key, connection);
+        this.#tell(locks, 'unfenced-lock', first, connection);
   }
 
   #tell(
     locks: TransactionalLocks,
     type: 'unfenced-statement' | 'unfenced-lock',
-    key: string,
+    { key, label }: Hold,
     connection: string,
   ): void {
     const told = this.#told.get(locks) ?? new Set();
     const what = `${type} ${connection}`;
     if (told.has(what)) return;
     this.#told.set(locks, told.add(what));
-    locks.report({ type, key, connection });
+    locks.report({ type, key, label, connection });
   }
 }
 

@@ -1,0 +1,229 @@
+/** What is said about the holder of a lock, and about those who wait: by `inspect`, `list`, errors and events. */
+import { describe, expect, it } from '@jest/globals';
+import { hostname } from 'node:os';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import type {
+  LockOptions,
+  LockServiceOptions,
+} from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import { leaseToken } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { FakeClock, settled } from '../support/fake-clock.js';
+
+/** Three processes that share a store. */
+function start(options: LockServiceOptions = {}) {
+  const clock = new FakeClock();
+  const locks = new InMemoryLocks(clock);
+  const process = () => {
+    const events: LockEvent[] = [];
+    const store = new InMemoryLockStore(locks, 30_000);
+    const report = (event: LockEvent): void => void events.push(event);
+    const engine = new LockEngine({
+      store,
+      options: resolveServiceOptions(options),
+      report,
+      clock,
+    });
+    return { engine, events, processId: store.processId };
+  };
+  return { clock, locks, a: process(), b: process(), c: process() };
+}
+
+const labelIn = async (engine: LockEngine, key = 'k') => (await engine.inspect(key))?.holder?.label;
+const waitersIn = async (engine: LockEngine) => (await engine.inspect('k'))?.waiters;
+
+/** A call that never gets the lock fails when the test ends, unnoticed. */
+const waitFor = (engine: LockEngine, options: LockOptions = {}) => {
+  const call = engine.acquire('k', { waitMs: 60_000, ...options });
+  call.catch(() => {});
+  return call;
+};
+
+describe('the holder', () => {
+  it('has the label of the call, or else its call site', async () => {
+    const { a, b } = start();
+    await a.engine.withLock(
+      'k',
+      {},
+      async () => {
+        expect(await labelIn(a.engine)).toBe('Stock.take');
+        expect(await labelIn(b.engine)).toBe('Stock.take');
+      },
+      'Stock.take',
+    );
+    await a.engine.withLock(
+      'k',
+      { label: 'sale' },
+      async () => {
+        expect(await labelIn(a.engine)).toBe('sale');
+        expect(await labelIn(b.engine)).toBe('sale');
+      },
+      'Stock.take',
+    );
+    await a.engine.withLock('k', {}, async () => {
+      expect(await labelIn(a.engine)).toBeUndefined();
+      expect(await labelIn(b.engine)).toBeUndefined();
+    });
+  });
+
+  it('is the call that has the key now, in its own process; to others, the one that got the lease', async () => {
+    const { a, b } = start();
+    const first = await waitFor(a.engine, { label: 'first' });
+    const [second, third] = [waitFor(a.engine, { label: 'second' }), waitFor(a.engine)];
+    await first.release();
+    const next = await second;
+    expect(await labelIn(a.engine)).toBe('second');
+    expect(await labelIn(b.engine)).toBe('first');
+    for await (const { holder } of a.engine.list('*')) expect(holder?.label).toBe('second');
+    await next.release();
+    await third;
+    expect(await labelIn(a.engine)).toBeUndefined();
+    expect(await labelIn(b.engine)).toBe('first');
+  });
+
+  it('is nobody while the lease is only kept for the next call', async () => {
+    const { a } = start({ lingerMs: 60_000 });
+    await (await waitFor(a.engine, { label: 'first' })).release();
+    expect(await a.engine.inspect('k')).toMatchObject({
+      holder: { processId: a.processId, label: undefined },
+    });
+  });
+
+  it('is another process, whatever this one has believed', async () => {
+    const { a, b, locks } = start();
+    await waitFor(a.engine, { label: 'first' });
+    const token = leaseToken(b.processId, 9, false, 'second');
+    locks.entry('k').lock = { token, expiresAt: Infinity }; // no message says so
+    expect((await a.engine.inspect('k'))?.holder).toMatchObject({
+      processId: b.processId,
+      label: 'second',
+    });
+  });
+
+  it('of several keys is shown for each of them', async () => {
+    const { a, b } = start();
+    await a.engine.withLock(['x', 'y'], { label: 'both' }, async () => {
+      for (const { engine } of [a, b])
+        expect([await labelIn(engine, 'x'), await labelIn(engine, 'y')]).toEqual(['both', 'both']);
+    });
+  });
+
+  it('stays the outer call when a nested one joins', async () => {
+    const { a } = start();
+    await a.engine.withLock('k', { label: 'outer' }, () =>
+      a.engine.withLock('k', { label: 'inner' }, async () =>
+        expect(await labelIn(a.engine)).toBe('outer'),
+      ),
+    );
+  });
+});
+
+describe('waiters', () => {
+  it('counts the calls of the process that asks, and each other process once', async () => {
+    const { a, b, c } = start();
+    const held = await waitFor(a.engine);
+    for (let i = 0; i < 3; i++) void waitFor(a.engine);
+    expect(await waitersIn(a.engine)).toBe(3);
+    expect(await waitersIn(b.engine)).toBe(0);
+    for (let i = 0; i < 2; i++) void waitFor(b.engine);
+    void waitFor(c.engine);
+    await settled();
+    expect(await waitersIn(a.engine)).toBe(5); // three calls here, b and c
+    expect(await waitersIn(b.engine)).toBe(3); // two calls here, c
+    expect(await waitersIn(c.engine)).toBe(2); // one call here, b
+    for await (const info of a.engine.list('*')) expect(info.waiters).toBe(5);
+    await held.release();
+  });
+
+  it('does not count calls that have given up', async () => {
+    const { a, clock } = start();
+    await waitFor(a.engine);
+    const [impatient] = [waitFor(a.engine, { waitMs: 10 }), waitFor(a.engine)];
+    expect(await waitersIn(a.engine)).toBe(2);
+    await clock.advance(11);
+    await expect(impatient).rejects.toThrow(/was not acquired within 10 ms/);
+    expect(await waitersIn(a.engine)).toBe(1);
+  });
+});
+
+describe('the error of a call that did not get the lock', () => {
+  it.each([0, 50])('names the holder in its own process, after %i ms', async (waitMs) => {
+    const { a, clock } = start();
+    await waitFor(a.engine, { label: 'nightly' });
+    const busy = expect(a.engine.acquire('k', { waitMs })).rejects.toMatchObject({
+      holder: { processId: a.processId, host: hostname(), pid: process.pid, label: 'nightly' },
+      message: expect.stringMatching(/; the holder is process \d+ on .+, 'nightly'$/),
+    });
+    await clock.advance(waitMs);
+    await busy;
+  });
+
+  it('names the call that has the key now, not the one that had it first', async () => {
+    const { a } = start();
+    const first = await waitFor(a.engine, { label: 'first' });
+    const second = waitFor(a.engine, { label: 'second' });
+    await first.release();
+    await second;
+    const busy = a.engine.withLock(
+      'k',
+      { waitMs: 0, onBusy: ({ holder }) => holder?.label },
+      () => '',
+    );
+    expect(await busy).toBe('second');
+  });
+});
+
+describe('a lost lock', () => {
+  it('names the call in error and event, and what to do', async () => {
+    const { a, clock } = start();
+    const lock = await a.engine.acquire('k', { label: 'nightly', maxHoldMs: 1_000 });
+    await clock.advance(1_000);
+    const message =
+      "Lock 'k' of 'nightly' was lost (max-hold): the work took longer than maxHoldMs (1000); set a longer one, or end the work when lock.signal aborts";
+    expect(() => lock.assertHeld()).toThrow(message);
+    expect(a.events).toMatchObject([
+      { type: 'lost', key: 'k', label: 'nightly', error: { message } },
+    ]);
+  });
+
+  it('says when its fixed lease has ended', async () => {
+    const { a, clock } = start();
+    const lock = await a.engine.acquire('k', { label: 'nightly', renew: false, leaseMs: 1_000 });
+    await clock.advance(1_000);
+    expect(() => lock.assertHeld()).toThrow(
+      "Lock 'k' of 'nightly' was lost (expired): its fixed lease has ended, leaseMs (1000) after",
+    );
+  });
+
+  it('is told as what it was, in the process of the holder and in that of the operator', async () => {
+    const { a, b } = start();
+    const lock = await a.engine.acquire('k', { label: 'nightly' });
+    expect(await b.engine.forceRelease('k')).toBe(true);
+    await settled();
+    expect(() => lock.assertHeld()).toThrow(
+      "Lock 'k' of 'nightly' was lost (revoked): an operator took the key away with forceRelease",
+    );
+    expect(a.events).toMatchObject([{ type: 'lost', key: 'k', label: 'nightly' }]);
+    const holder = { processId: a.processId, host: hostname(), pid: process.pid, label: 'nightly' };
+    expect(b.events).toEqual([{ type: 'force-released', key: 'k', holder }]);
+    expect(await b.engine.forceRelease('k')).toBe(false);
+    expect(b.events).toHaveLength(1);
+  });
+
+  it('is told once of each kind if holder and operator are one process', async () => {
+    const { a } = start();
+    const first = await a.engine.acquire('k', { label: 'first' });
+    const second = waitFor(a.engine, { label: 'second' });
+    await first.release();
+    await second;
+    await a.engine.forceRelease('k');
+    expect(a.events).toHaveLength(2);
+    expect(a.events).toMatchObject([
+      { type: 'lost', key: 'k', label: 'second' }, // in memory, the notice comes first
+      { type: 'force-released', key: 'k', holder: { label: 'second' } },
+    ]);
+  });
+});
