@@ -18,6 +18,7 @@ import { openAdmin, openLocksOn } from '../support/open-locks.js';
 import { newRedisStore } from '../support/open-redis-store.js';
 import { startRedisCluster, useRedisCluster } from '../support/own-cluster.js';
 import { startRedisServer } from '../support/own-redis.js';
+import { standStillWhenConnected } from '../support/stand-still.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -188,6 +189,16 @@ describe('a lock service on a Redis Cluster', () => {
       /^Cannot find the masters of the cluster within \d+ ms, at the Redis Cluster: \S+:\d+: /,
     );
     expect(error.message).toContain(`:${gone.port}: `);
+  });
+
+  it('reports that the node has too many connections, and has closed ours before we use it', async () => {
+    const full = await startRedisServer('--cluster-enabled', 'yes');
+    await openAdmin(full.url).config('SET', 'maxclients', '1');
+    standStillWhenConnected();
+    const client = newCluster([{ port: full.port }]);
+    const { store, events } = newRedisStore(client, { leaseMs: 1_500, startMs: 600 });
+    const error = (await store.open(events).catch((reason: unknown) => reason)) as Error;
+    expect(error.message).toContain('max number of clients');
   });
 
   it('does not mistake a node that has not joined the cluster for the whole cluster', async () => {

@@ -1,5 +1,5 @@
 /** What happens when Redis is away at the start, and what a refused start says. */
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { type INestApplicationContext, Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Locked, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
@@ -47,6 +47,14 @@ describe('startMs', () => {
     expect(error.message).toMatch(/^Cannot connect within \d+ ms, at redis:\/\/127\.0\.0\.1:\d+: /);
     expect(Number(/\d+/.exec(error.message)?.[0])).toBeGreaterThanOrEqual(300);
     expect(error.ms).toBeLessThan(8_000); // the default is ten seconds
+  });
+
+  it('does not pass before Redis has answered, because the timers of a test are fake', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'queueMicrotask'] }); // as Vitest does
+    afterTest(() => jest.useRealTimers());
+    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: server.url })] });
+    await expect(app.get(LockService).withLock(uniqueKey(), () => 'held')).resolves.toBe('held');
+    jest.useRealTimers();
   });
 
   it('lets the start wait for a Redis server that comes later', async () => {

@@ -1,35 +1,29 @@
 /** Why Redis cannot be reached, as Redis or the socket says after the connection has broken. */
 import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
-import { Socket } from 'node:net';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { startRedisServer } from '../support/own-redis.js';
-import { standStill } from '../support/stand-still.js';
+import { standStillWhenConnected } from '../support/stand-still.js';
 
 /** What the log would say of the store. */
 function reasons(events: readonly LockEvent[]): string[] {
   return events.flatMap((event) => (event.type === 'store-lost' ? [event.cause.message] : []));
 }
 
+/** How many connections it has refused. */
+async function rejected(admin: Redis): Promise<number> {
+  return Number(/rejected_connections:(\d+)/.exec(await admin.info('stats'))?.[1]);
+}
+
 async function cutAll(admin: Redis): Promise<void> {
   await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
   await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-}
-
-type Method = (this: unknown, ...event: unknown[]) => unknown;
-
-/** The server has handled every new connection before this process begins to use it. */
-function standStillWhenConnected(): void {
-  const methods = Socket.prototype as unknown as Record<'emit', Method>;
-  const original = methods.emit;
-  methods.emit = function (...event) {
-    if (event[0] === 'connect') standStill(20);
-    return Reflect.apply(original, this, event);
-  };
-  afterTest(() => void (methods.emit = original));
 }
 
 describe('the reason of an outage', () => {
@@ -67,18 +61,25 @@ describe('the reason of an outage', () => {
     await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
   });
 
-  it('is reported: the server has too many connections, and has closed ours before we use it', async () => {
-    const server = await startRedisServer();
-    const admin = openAdmin(server.url);
-    const { engine, events } = await openLocks(server.url);
-    await admin.config('SET', 'maxclients', '1');
-    standStillWhenConnected();
-    await cutAll(admin);
-    await eventually(() => expect(reasons(events)).not.toEqual([]));
-    expect(reasons(events)[0]).toContain('max number of clients');
-    await admin.config('SET', 'maxclients', '1000');
-    await eventually(() => engine.ping());
-  });
+  it.each(['TCP', 'a Unix socket'])(
+    'is reported: the server has too many connections, and has closed ours, by %s, before we use it',
+    async (by) => {
+      const folder = mkdtempSync(join(tmpdir(), 'full-redis-'));
+      afterTest(() => rmSync(folder, { recursive: true, force: true }));
+      const socket = join(folder, 'redis.sock');
+      const server = await startRedisServer('--unixsocket', socket);
+      const admin = openAdmin(server.url);
+      const { engine, events } = await openLocks(by === 'TCP' ? server.url : `unix://${socket}`);
+      await admin.config('SET', 'maxclients', '1');
+      standStillWhenConnected();
+      await cutAll(admin);
+      await eventually(async () => expect(await rejected(admin)).toBeGreaterThan(5));
+      await admin.config('SET', 'maxclients', '1000');
+      await eventually(() => engine.ping());
+      expect(reasons(events)).not.toEqual([]);
+      expect(reasons(events).filter((why) => !why.includes('max number of clients'))).toEqual([]);
+    },
+  );
 
   it('is reported again when it changes, but not that a silent server is still silent', async () => {
     const server = await startRedisServer();

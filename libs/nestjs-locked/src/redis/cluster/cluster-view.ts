@@ -3,6 +3,7 @@ import { CLOSED, reasonOf } from '../connection/server/reason-of.js';
 import type { RedisClient } from '../connection/server/redis-client.js';
 import type { RedisCluster } from '../connection/server/redis-cluster.js';
 import { withinLimit } from '../connection/silence/time-limit.js';
+import { HeardRefusal } from '../connection/traffic/heard-refusal.js';
 import { hostAndPort } from './cluster-address.js';
 import { type ClusterView, viewFrom } from './origin-view.js';
 
@@ -89,7 +90,12 @@ function watchConnections(node: RedisClient, onError: (error: Error) => void): v
   const duplicate = node.duplicate.bind(node);
   node.duplicate = (override) => {
     const connection = duplicate(override);
+    const heard = new HeardRefusal(connection);
     connection.on('error', onError);
+    connection.on('close', () => {
+      const refusal = heard.take();
+      if (refusal !== undefined) onError(refusal);
+    });
     return connection;
   };
 }

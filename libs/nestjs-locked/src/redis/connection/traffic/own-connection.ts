@@ -1,9 +1,11 @@
 import type { Clock } from '../../../core/time/clock.js';
+import { isReplyError } from '../../scripts/reply-error.js';
 import { attendToSentinels, sentinelDelay } from '../sentinel/sentinel-listeners.js';
 import { SentinelQuestions } from '../sentinel/sentinel-questions.js';
 import { CLOSED, reasonOf } from '../server/reason-of.js';
 import type { RedisClient, RedisConnection } from '../server/redis-client.js';
 import { SilenceWatch } from '../silence/silence-watch.js';
+import { HeardRefusal } from './heard-refusal.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -11,11 +13,6 @@ export interface OwnConnectionOptions {
   readonly clock: Clock;
   /** How long a command may take. */
   readonly timeLimitMs: number;
-}
-
-/** What ioredis sends goes through this method, which is no part of what the library asks of a client. */
-interface SendsCommands {
-  sendCommand(...sent: unknown[]): unknown;
 }
 
 export interface OwnConnectionListener {
@@ -54,8 +51,6 @@ export class OwnConnection {
   /** The socket to which commands of this turn of the event loop were written, and the number after the first. */
   #written: RedisConnection['stream'];
   #joined = 0;
-  /** The data received on the connection being made. */
-  #said = '';
   #cancelRevival: () => void = () => {};
 
   constructor(
@@ -90,24 +85,23 @@ export class OwnConnection {
     });
     // The command's limit expires first, so that its failure reports the missing answer.
     this.#silence = new SilenceWatch(this.redis, clock, Math.ceil(timeLimitMs * 1.2));
+    const heard = new HeardRefusal(this.redis);
     let sentinelError: Error | undefined;
     this.redis.on('error', (error) => {
-      if (!this.#closed) listener.failed(explained(error, sentinelError));
+      if (this.#closed) return;
+      const refusal = isReplyError(error) ? undefined : heard.error;
+      listener.failed(refusal ?? explained(error, sentinelError));
     });
     this.#questions = new SentinelQuestions(this.redis, {
       limitMs: client.options.sentinelCommandTimeout,
       onError: (error) => (sentinelError = error),
     });
     attendToSentinels(this.redis, () => this.reconnect());
-    this.#joinHandshake();
-    this.redis.on('connect', () => this.#readRefusal());
     this.redis.on('ready', () => {
-      this.#said = ''; // the connection is in use
       if (!this.#closed) listener.ready();
     });
     this.redis.on('close', () => {
-      const refusal = refusalIn(this.#said);
-      this.#said = '';
+      const refusal = heard.take();
       if (this.#closed) return;
       if (refusal !== undefined) listener.failed(refusal);
       listener.closed();
@@ -117,32 +111,6 @@ export class OwnConnection {
       this.#cancelRevival = clock.after(REVIVAL_MS, () => this.#connect());
     });
     this.#connect();
-  }
-
-  /**
-   * Joins the commands with which ioredis begins a connection into one write. A server with too many connections says
-   * so and closes the new one; after that, the first write succeeds, and a second one fails before the refusal is read.
-   */
-  #joinHandshake(): void {
-    const redis: RedisConnection & Partial<SendsCommands> = this.redis;
-    const send = redis.sendCommand?.bind(redis);
-    if (send === undefined) return;
-    redis.sendCommand = (...sent) => {
-      const { stream } = redis;
-      if (redis.status === 'connect' && stream !== undefined) {
-        stream.cork();
-        setImmediate(() => stream.uncork()); // ioredis 5 does not send all in one go
-      }
-      return send(...sent);
-    };
-  }
-
-  /** Reads the refusal of a server with too many connections, which closes the new one; ioredis does not expose it. */
-  #readRefusal(): void {
-    this.#said = '';
-    this.redis.stream?.on('data', (data) => {
-      if (this.redis.status !== 'ready') this.#said += data.toString('latin1', 0, 500);
-    });
   }
 
   /** Called when a command is sent, whose answer is then awaited. */
@@ -221,12 +189,6 @@ export class OwnConnection {
   #connect(): void {
     this.redis.connect().catch(() => {}); // reported as `error`
   }
-}
-
-/** The error if it is all that the server has sent on a connection. */
-function refusalIn(said: string): Error | undefined {
-  const [, refusal] = /^-(?:ERR )?([^\r\n]+)\r\n$/.exec(said) ?? [];
-  return refusal === undefined ? undefined : new Error(refusal);
 }
 
 /** @param cause the error read from the socket */
