@@ -4,6 +4,7 @@ import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
+import { spyOnWarnings } from '../support/spy-on-warnings.js';
 import { openDataSource } from './data-source.js';
 import { startLocks } from './locks.js';
 import { useStock } from './stock.js';
@@ -47,3 +48,13 @@ it.each([
     expect(await stock.quantity()).toBe(99);
   },
 );
+
+it('the fence of a closed application, whose lock is never released, is not asked of a later one', async () => {
+  const closed = await startLocks(redis.url, { fence: true, shutdownMs: 100 });
+  await Promise.resolve().then(() => closed.locks.acquire(stock.key));
+  await closed.app.close();
+  const warnings = spyOnWarnings();
+  const dataSource = await openDataSource('postgres', database.settings);
+  await startLocks(redis.url, {}, [{ provide: 'plain', useValue: dataSource }]);
+  expect(warnings()).toEqual([]);
+});

@@ -1,5 +1,5 @@
 import { ClsServiceManager } from 'nestjs-cls';
-import { locksInUse } from '../../core/calls/transaction-registry.js';
+import { openLocks } from '../../core/calls/transaction-registry.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { assertOptions, type OptionTable } from '../../core/option.js';
 import { ADAPTER_OPTIONS, poolOrFalse } from '../../transactions/orm/adapter-options.js';
@@ -132,7 +132,7 @@ function givenClients(pool: ErrorSource | false | undefined): KnownClients | und
 }
 
 function warnOfUnguardedClients(connection: string): void {
-  const timed = [...locksInUse()].find(({ transactionOptions }) => transactionOptions.timeouts);
+  const timed = [...openLocks()].find(({ transactionOptions }) => transactionOptions.timeouts);
   timed?.report({ type: 'unguarded-clients', connection });
 }
 

@@ -8,7 +8,12 @@ import type { ReentryLevel } from './reentry-level.js';
 
 interface TransactionRegistry {
   /** Every open lock service of this process: a transaction asks all of them for their holds. */
-  readonly locks: Set<TransactionalLocks>;
+  readonly open: Set<TransactionalLocks>;
+  /**
+   * Those that were closed while locks of theirs were in use. The work under such a lock keeps its service in memory; a
+   * lock that is never released must not.
+   */
+  readonly closed: Set<WeakRef<TransactionalLocks>>;
   coordinator?: TransactionCoordinator;
 }
 
@@ -21,7 +26,8 @@ const TRANSACTION_REGISTRY = Symbol.for('nestjs-locked/TransactionRegistry');
 const registry = ((globalThis as { [TRANSACTION_REGISTRY]?: TransactionRegistry })[
   TRANSACTION_REGISTRY
 ] ??= {
-  locks: new Set(),
+  open: new Set(),
+  closed: new Set(),
 });
 
 /** Undefined if there is none, or if no adapter is in use. */
@@ -54,15 +60,31 @@ export function seesTransactions(): boolean {
   return registry.coordinator !== undefined;
 }
 
-/** The services whose holds a new transaction must look up. */
-export function locksInUse(): ReadonlySet<TransactionalLocks> {
-  return registry.locks;
+/** The services that are open. */
+export function openLocks(): ReadonlySet<TransactionalLocks> {
+  return registry.open;
 }
 
-/** @returns a function that unregisters them */
-export function registerLocks(locks: TransactionalLocks): () => void {
-  registry.locks.add(locks);
-  return () => void registry.locks.delete(locks);
+/** The services whose holds a new transaction must look up: those that are open, and what was left of others. */
+export function locksInUse(): TransactionalLocks[] {
+  const inUse = [...registry.open];
+  for (const one of registry.closed) {
+    const locks = one.deref();
+    if (locks === undefined) registry.closed.delete(one);
+    else inUse.push(locks);
+  }
+  return inUse;
+}
+
+/** @returns a function to call when they are closed, which returns one to call when none of them is in use any more */
+export function registerLocks(locks: TransactionalLocks): () => () => void {
+  registry.open.add(locks);
+  return () => {
+    const closed = new WeakRef(locks);
+    registry.closed.add(closed);
+    registry.open.delete(locks);
+    return () => void registry.closed.delete(closed);
+  };
 }
 
 /** @returns the coordinator of this process, created by the first adapter that needs it */

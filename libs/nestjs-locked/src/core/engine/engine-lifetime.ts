@@ -31,7 +31,8 @@ export class EngineLifetime {
   #isLate = false;
   #isOpen = false;
   #endPause: () => void = () => {};
-  #unregister: () => void = () => {};
+  /** Called when the locks are closed; the result, when none of them is in use any more. */
+  #closeLocks: () => () => void = () => () => {};
   #closed: Promise<void> | undefined;
 
   constructor(
@@ -61,7 +62,7 @@ export class EngineLifetime {
     this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
-    this.#unregister = registerLocks(this.#inTransactions);
+    this.#closeLocks = registerLocks(this.#inTransactions);
   }
 
   /** Keeps trying to open the store after `open` has failed. Until it is open, every call fails at once. */
@@ -122,7 +123,7 @@ export class EngineLifetime {
     this.#queues.close(); // calls accepted because their work held another lock
     for (const occupancy of this.#queues.occupancies()) occupancy.abandonHold();
     // Work that is still running must not commit without its lock.
-    this.#handedOut.whenIdle(this.#unregister);
+    this.#handedOut.whenIdle(this.#closeLocks());
     const leftMs = (): number => Math.max(0, until - clock.now());
     await atMost(clock, leftMs(), cleanUp.close());
     await store.close(leftMs());

@@ -1,7 +1,7 @@
 import { Inject, Injectable, Logger, type OnApplicationBootstrap } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
 import { types } from 'node:util';
-import { locksInUse } from '../../core/calls/transaction-registry.js';
+import { openLocks } from '../../core/calls/transaction-registry.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
 /** Set by `lockAwareDataSource`, and by `lockAwareAdapter` on the methods object of the adapter. */
@@ -24,7 +24,7 @@ export class UnfencedDataSourcesCheck implements OnApplicationBootstrap {
 
   onApplicationBootstrap(): void {
     // The lock services are open by now. If connections are named, the others are excluded on purpose.
-    const isOnEverywhere = [...locksInUse()].some(({ transactionOptions: { fence } }) => {
+    const isOnEverywhere = [...openLocks()].some(({ transactionOptions: { fence } }) => {
       return fence !== undefined && fence.connections === undefined;
     });
     if (!isOnEverywhere || checked.has(this.#modules)) return;

@@ -14,7 +14,7 @@ export interface GuardingHold {
  * data, so a transaction under them must be refused, not left unguarded.
  */
 export function holdsHere(): GuardingHold[] {
-  return [...locksInUse()].flatMap((locks) => locks.openHere().map((hold) => ({ locks, hold })));
+  return locksInUse().flatMap((locks) => locks.openHere().map((hold) => ({ locks, hold })));
 }
 
 /**
