@@ -1,6 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { LockLostError } from 'nestjs-locked';
 import { lockAwareDataSource } from 'nestjs-locked/typeorm';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
@@ -45,6 +46,27 @@ it.each([
 
     isClosed.open();
     await outcome;
+    expect(await stock.quantity()).toBe(99);
+  },
+);
+
+it.each(['restart', 'join'] as const)(
+  'an application waits for a transaction that keeps the lock of a call inside it: %s',
+  async (insideTransaction) => {
+    const dataSource = lockAwareDataSource(await openDataSource('postgres', database.settings));
+    const { app, locks } = await startLocks(redis.url, { fence: true, insideTransaction });
+    const hasLocked = makeGate();
+    const selling = dataSource.transaction(async (manager) => {
+      await locks.withLock(stock.key, () => {});
+      hasLocked.open();
+      await sleep(200);
+      await stock.takeOne(manager);
+    });
+    await Promise.race([hasLocked.opened, selling]);
+    const from = performance.now();
+    await app.close();
+    expect(performance.now() - from).toBeLessThan(8_000); // and not until the end of `shutdownMs`
+    await selling;
     expect(await stock.quantity()).toBe(99);
   },
 );

@@ -11,7 +11,10 @@ import type { ReentryLevel } from './reentry-level.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
 import { assertWritten, unwrittenIsKnown } from './unwritten-work.js';
 
-/** The locks that were handed out to calls and are not released yet. Runs the work under them. */
+/**
+ * The locks that were handed out to calls, or that transactions keep for them, and are not released yet. Runs the work
+ * under them.
+ */
 export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
@@ -38,6 +41,12 @@ export class HandedOutLocks {
     this.#locks--;
     if (this.#locks === 0) this.#onIdle();
   };
+
+  /** Counts a key that a transaction keeps for its calls. @returns a function to call once it is released */
+  keep(): () => void {
+    this.#locks++;
+    return this.#onReleased;
+  }
 
   /** Runs the work with these locks as the current ones, then releases them. */
   async run<T>(levels: readonly ReentryLevel[], work: (lock: Lock) => T | Promise<T>): Promise<T> {

@@ -31,6 +31,8 @@ export interface TransactionalLocks {
   acquiredHere(): readonly Hold[];
   /** Takes the keys, and joins those that the context already holds. */
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]>;
+  /** Called for each taken key that a transaction keeps. @returns a function to call once it is released */
+  keep(): () => void;
   /**
    * Takes the keys for calls inside the work, runs it with them as the current ones, and releases them.
    * @param work receives the acquired holds

@@ -67,6 +67,10 @@ export class LocksInTransactions implements TransactionalLocks {
     return new Acquisition(this.calls, keys, options).take();
   }
 
+  keep(): () => void {
+    return this.handedOut.keep();
+  }
+
   async holding<T>(
     keys: readonly string[],
     options: ResolvedLockOptions,

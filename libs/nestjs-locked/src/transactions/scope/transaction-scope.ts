@@ -86,7 +86,12 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
   #hasRefusedEnd = false;
   #rolledBackAt = -Infinity;
   /** Locks taken inside it ('join'), which it has to release. */
-  readonly #kept: { readonly locks: TransactionalLocks; readonly level: ReentryLevel }[] = [];
+  readonly #kept: {
+    readonly locks: TransactionalLocks;
+    readonly level: ReentryLevel;
+    /** To be called once it is released. */
+    readonly released: () => void;
+  }[] = [];
   #seesFreshData: Promise<boolean | undefined> | undefined;
   readonly #endings: ((outcome: TransactionOutcome) => void)[] = [];
 
@@ -307,7 +312,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     for (const onEnd of this.#endings) onEnd(outcome);
     if (this.#kept.length === 0) return;
     const ended = this.#kept.filter(({ level }) => level.hold.users === 1);
-    const closing = this.#kept.map(({ level }) => level.close());
+    const closing = this.#kept.map(({ level, released }) => level.close().finally(released));
     for (const closed of closing) closed.catch(() => {}); // already reported
     // Unawaited work may still use some of the locks, and is not waited for.
     await Promise.allSettled(ended.map(({ level }) => level.close()));
@@ -476,7 +481,7 @@ export class TransactionScope implements OpenTransaction, TransactionLevel {
     if (this.#state !== 'open') return false;
     for (const level of taken) {
       level.isOfTransaction = true;
-      this.#kept.push({ locks, level });
+      this.#kept.push({ locks, level, released: locks.keep() });
     }
     return true;
   }
