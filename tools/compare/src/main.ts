@@ -1,5 +1,6 @@
 import { type CompareOptions, readOptions } from './options.js';
-import { installedPackage } from './packages.js';
+import { type PackageFacts, packageFacts } from './package-facts.js';
+import { installedPackage, OURS } from './packages.js';
 import { play, playOurs } from './play.js';
 import { readResults, writePages, writeResults } from './report/files.js';
 import type { NamedScenario, Results, ScenarioResult, SideResult } from './results.js';
@@ -15,7 +16,14 @@ try {
 }
 
 /** @returns whether our side did what it should in every scenario */
-async function compare({ only, list, ours, save, page }: CompareOptions): Promise<boolean> {
+async function compare({
+  only,
+  list,
+  ours,
+  save,
+  page,
+  packages,
+}: CompareOptions): Promise<boolean> {
   const scenarios = Object.entries(SCENARIOS)
     .filter(([name]) => only.includes(name))
     .map(([name, scenario]) => ({ name, ...scenario }));
@@ -25,6 +33,11 @@ async function compare({ only, list, ours, save, page }: CompareOptions): Promis
   }
   if (page) {
     console.log((await writePages(readResults())).join('\n'));
+    return true;
+  }
+  if (packages) {
+    const saved = { ...readResults(), packages: await allPackages() };
+    console.log((await writeResults(saved)).join('\n'));
     return true;
   }
   if (ours) return playAllOurs(scenarios);
@@ -83,5 +96,16 @@ async function toSave(played: readonly ScenarioResult[]): Promise<Results> {
     redis: await redisVersion(),
     nest: installedPackage('@nestjs/core').version,
     scenarios: names.flatMap((name) => known.find((result) => result.name === name) ?? []),
+    packages: await allPackages(),
   };
+}
+
+/** Those of all scenarios, one after the other: npm asks the registry for each. */
+async function allPackages(): Promise<PackageFacts[]> {
+  const peers = Object.values(SCENARIOS).flatMap(({ peers }) =>
+    peers.map(({ library }) => library),
+  );
+  const facts: PackageFacts[] = [];
+  for (const alias of [OURS, ...[...new Set(peers)].sort()]) facts.push(await packageFacts(alias));
+  return facts;
 }

@@ -13,6 +13,8 @@ export interface CompareOptions {
   readonly save: boolean;
   /** Only write the page again, from the saved results. */
   readonly page: boolean;
+  /** Only measure the packages, and save that beside the outcomes that were saved. */
+  readonly packages: boolean;
 }
 
 /** @throws Error for an unknown option or scenario, and for `--save` without the peers */
@@ -25,6 +27,7 @@ export function readOptions(args: readonly string[]): CompareOptions {
       ours: { type: 'boolean', default: false },
       save: { type: 'boolean', default: false },
       page: { type: 'boolean', default: false },
+      packages: { type: 'boolean', default: false },
     },
   });
   if (values.save && values.ours) {

@@ -1,3 +1,4 @@
+import type { PackageFacts } from './package-facts.js';
 import type { Outcome, Scenario } from './scenario.js';
 
 export interface NamedScenario extends Scenario {
@@ -28,4 +29,6 @@ export interface Results {
   readonly redis: string;
   readonly nest: string;
   readonly scenarios: readonly ScenarioResult[];
+  /** Ours first, then the peers by their names. */
+  readonly packages: readonly PackageFacts[];
 }

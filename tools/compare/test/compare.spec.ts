@@ -5,8 +5,11 @@ import { ROOT } from '../../../test/api/markdown.js';
 import { TemporaryProject } from '../../../test/api/temporary-project.js';
 import { afterTest } from '../../../test/support/after-test.js';
 import { type CommandResult, runCommand, UNGUARDED } from '../../../test/support/run-command.js';
+import { packageFacts } from '../src/package-facts.js';
+import { OURS } from '../src/packages.js';
 import { PAGES, readResults } from '../src/report/files.js';
 import { pageWith } from '../src/report/page.js';
+import type { Scenario, Side } from '../src/scenario.js';
 
 const results = readResults();
 const NAMES = results.scenarios.map(({ name }) => name);
@@ -98,11 +101,44 @@ describe('the pages of the comparison', () => {
   it('have each table in one page', () => {
     const text = PAGES.map((path) => readFileSync(path, 'utf8')).join('');
     const named = [...text.matchAll(/<!-- (\w+): written by npm run compare -->/g)];
-    expect(named.map(([, name]) => name)).toEqual(['table', 'versions', 'settings', 'details']);
+    const parts = ['table', 'packages', 'versions', 'settings', 'details'];
+    expect(named.map(([, name]) => name)).toEqual(parts);
   });
 
   it('have results in which our side did what it should', () => {
     expect(results.scenarios.filter(({ ours }) => !ours.outcome.holds)).toEqual([]);
+  });
+
+  it('have the settings and notes of the scenarios', async () => {
+    // As a variable: its types need the peers.
+    const built = '../dist/scenarios/index.js';
+    const { SCENARIOS } = (await import(built)) as { SCENARIOS: Record<string, Scenario> };
+    const textsOf = ({ settings, note }: Pick<Side<unknown>, 'settings' | 'note'>): unknown => [
+      settings,
+      note,
+    ];
+    for (const { name, peers, ours } of results.scenarios) {
+      const scenario = SCENARIOS[name] as Scenario;
+      expect([name, ...[...peers, ours].map(textsOf)]).toEqual([
+        name,
+        ...[...scenario.peers, scenario.ours].map(textsOf),
+      ]);
+    }
+  });
+
+  it('have our package about as large as it is, and each peer once', async () => {
+    const [ours, ...peers] = results.packages;
+    const now = await packageFacts(OURS);
+    for (const size of ['download', 'unpacked'] as const) {
+      expect([size, (ours?.[size] ?? 0) / now[size]]).toEqual([size, expect.closeTo(1, 1)]);
+    }
+    const { dependencies, peers: needs, optional, library } = now;
+    expect(ours).toMatchObject({ library, dependencies, peers: needs, optional });
+    const played = results.scenarios.flatMap(({ peers }) =>
+      peers.map(({ library, version }) => `${library} ${version}`),
+    );
+    const measured = peers.map(({ library, version }) => `${library} ${version}`);
+    expect(measured.sort()).toEqual([...new Set(played)].sort());
   });
 
   it('have results of the versions that are installed', () => {

@@ -8,7 +8,15 @@ type Option = readonly [name: string, value: string];
 /** What has no counterpart because ours always behaves so, or never. */
 const WITHOUT_COUNTERPART = new Set([
   ...['maxAttempts', 'wait', 'blocking', 'lockKeyPrefix', 'redisOptions', 'client'],
-  ...['logLevel', 'ignoreUnlockFail', 'autoExtend', 'extendInterval', 'reentrant', 'jitter'],
+  ...[
+    'logLevel',
+    'ignoreUnlockFail',
+    'autoExtend',
+    'extendInterval',
+    'reentrant',
+    'jitter',
+    'encodeKeyParts',
+  ],
 ]);
 
 /** Turns `MurLockModule.forRoot({ … })` into `RedisLockModule.forRoot({ … })`. */

@@ -1,4 +1,5 @@
 import { newestResults } from 'kit';
+import { format, resolveConfig } from 'prettier';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,8 +15,10 @@ export const PAGES = ['docs/comparison.md', 'docs/comparison/results.md'].map((p
 
 /** @returns the paths that were written */
 export async function writeResults(results: Results): Promise<string[]> {
-  writeFileSync(resultsFile(), `${JSON.stringify(results, null, 2)}\n`);
-  return [resultsFile(), ...(await writePages(results))];
+  const file = resultsFile();
+  const options = { ...(await resolveConfig(file)), filepath: file };
+  writeFileSync(file, await format(JSON.stringify(results, null, 2), options));
+  return [file, ...(await writePages(results))];
 }
 
 export async function writePages(results: Results): Promise<string[]> {

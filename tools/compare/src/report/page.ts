@@ -1,6 +1,6 @@
 import { format, resolveConfig } from 'prettier';
 import type { Results } from '../results.js';
-import { details, resultsTable, usualSettings, versions } from './table.js';
+import { details, packagesTable, resultsTable, usualSettings, versions } from './table.js';
 
 /** A page with the parts that are generated written again; the prose between them stays. */
 export async function pageWith(results: Results, page: string, path: string): Promise<string> {
@@ -11,6 +11,7 @@ export async function pageWith(results: Results, page: string, path: string): Pr
       'versions',
       `Run on ${date} with Node ${node}, Redis ${redis}, Nest ${nest}, ${versions(results)}.`,
     ],
+    ['packages', packagesTable(results)],
     ['settings', usualSettings(results)],
     ['details', details(results)],
   ]);

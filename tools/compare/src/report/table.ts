@@ -1,4 +1,5 @@
 import { markdownTable } from 'kit';
+import type { PackageFacts } from '../package-facts.js';
 import type { Results, ScenarioResult, SideResult } from '../results.js';
 
 /** Which libraries fail in each scenario, and which do not. */
@@ -13,6 +14,31 @@ export function resultsTable({ scenarios }: Results): string {
     ['what happens', '✗', '✓'],
     rows.map((cells) => cells.map(marked)),
   );
+}
+
+/** What each package is and needs. Nest and clients of Redis are what the ranges of its peers say. */
+export function packagesTable({ packages }: Results): string {
+  const rows = packages.map(({ library, version, download, unpacked, dependencies, ...own }) => [
+    `${library} ${version}`,
+    `${kilobytes(download)} kB`,
+    `${kilobytes(unpacked)} kB`,
+    listOf(dependencies) || 'none',
+    listOf(needsOf(own)) || 'not stated',
+  ]);
+  return markdownTable(
+    ['package', 'download', 'unpacked', 'dependencies', 'needs'],
+    rows.map((cells) => cells.map((cell) => cell.replaceAll('||', 'or'))),
+  );
+}
+
+function needsOf({ peers, optional }: Pick<PackageFacts, 'peers' | 'optional'>): string[] {
+  return Object.entries(peers).map(
+    ([name, range]) => `${name} \`${range}\`${optional.includes(name) ? ' (optional)' : ''}`,
+  );
+}
+
+function kilobytes(bytes: number): string {
+  return (bytes / 1_000).toFixed(0);
 }
 
 /** The version of each library. */

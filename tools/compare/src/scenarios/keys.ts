@@ -76,7 +76,11 @@ export const collidingKeys: Scenario<Decorated> = {
       words: `Keys: ${distinct.map((key) => `"${key}"`).join(' and ')}.`,
     };
   },
-  peers: [murlock(({ MurLock }) => MurLock(5000, 'shop', 'sku'))],
+  peers: [
+    murlock(({ MurLock }) => MurLock(5000, 'shop', 'sku'), {
+      note: 'With `encodeKeyParts: true` on its main branch, in no release yet, the keys differ.',
+    }),
+  ],
   ours: ours(Locked('stock:<shop>:<sku>')),
 };
 

@@ -98,7 +98,7 @@ export const workOutlivesLock: Scenario<Decorated> = {
     }),
     murlock(({ MurLock }) => MurLock(500, 'id'), {
       settings: `\`@MurLock(500)\`. ${murlock.settings}`,
-      note: 'Its README calls this number the waiting time of a caller.',
+      note: 'With `autoExtend: true` on its main branch, in no release yet, the lock is renewed. Its README calls this number the waiting time of a caller.',
     }),
   ],
   ours: ours(
@@ -187,6 +187,7 @@ export const nestedCall: Scenario<Decorated> = {
   peers: [
     murlock(({ MurLock }) => MurLock(20_000, 'stock', 'id'), {
       settings: `\`lockKeyPrefix: 'custom'\`, so that both methods share a key. ${murlock.settings}`,
+      note: 'With `reentrant: true` on its main branch, in no release yet, the inner call joins.',
       options: { lockKeyPrefix: 'custom' },
     }),
     universal(({ Redlock }) => Redlock({ key: (id: string) => `stock:${id}` })),
