@@ -13,6 +13,12 @@ it('there are as many errors as codes', () => {
   expect(new Set(codes).size).toBe(9);
 });
 
+it.each(classes)('%s is an instance of LockError, and has a code', (_, LockErrorClass) => {
+  const error = new LockErrorClass('m');
+  expect(error).toBeInstanceOf(library.LockError);
+  expect(error.code).toMatch(/^LOCK_[A-Z_]+$/);
+});
+
 it.each(classes)('%s has its name, although a minifier has renamed its class', (name, Original) => {
   const e = class extends Original {};
   expect(e.name).toBe('e');

@@ -189,6 +189,18 @@ describe('a lease that was lost', () => {
     void hold.release();
     expect((await store.next('release')).command.token).toBe(token);
   });
+
+  it('is reported once, although its release fails as well', async () => {
+    const { clock, store, held, events } = await startScripted();
+    const { hold } = await held();
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'lost' });
+    await settled();
+    expect(await hold.release()).toBe(false);
+    (await store.next('release')).reply(unknown);
+    await settled();
+    expect(events).toMatchObject([{ type: 'lost' }]);
+  });
 });
 
 describe('handing out', () => {

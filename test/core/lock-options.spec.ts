@@ -254,6 +254,16 @@ describe('a lock that is used after its release', () => {
   });
 });
 
+it('a lock of acquire() or tryAcquire() is released at the end of `await using`', async () => {
+  const { a, b } = two();
+  const tidyUp = async (): Promise<boolean | undefined> => {
+    await using lock = await a.tryAcquire('k');
+    return lock?.isHeld;
+  };
+  expect(await tidyUp()).toBe(true);
+  expect(await b.inspect('k')).toBeNull();
+});
+
 describe('ensureRemaining()', () => {
   it('sends nothing when enough is left, prolongs when it is not', async () => {
     const { clock, a } = two();
@@ -387,6 +397,16 @@ describe('several keys', () => {
     expect(await b.inspect('a')).toBeNull();
     expect(await b.inspect('z')).toBeNull();
     expect(a.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('are kept by a call that waits for another one', async () => {
+    const { clock, a, b } = two();
+    const first = await b.acquire('m');
+    const call = a.acquire(['a', 'm'], { waitMs: 10_000 });
+    await clock.advance(200);
+    expect(await b.tryAcquire('a')).toBeNull();
+    await first.release();
+    expect((await call).keys).toEqual(['a', 'm']);
   });
 
   it('cannot deadlock callers that name them in different orders [R24, D141]', async () => {

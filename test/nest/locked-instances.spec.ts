@@ -8,6 +8,7 @@ import {
   type Provider,
   Scope,
 } from '@nestjs/common';
+import { LazyModuleLoader } from '@nestjs/core';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
@@ -176,6 +177,23 @@ describe('LockedInstances', () => {
     ]);
     const stock = await module.resolve(Stock);
     await expect(stock.take('a')).rejects.toThrow('this instance has no LockService');
+  });
+
+  it('does not see values that are loaded lazily: they refuse to run, unlike classes', async () => {
+    @Injectable()
+    class Provided extends Stock {}
+    class LazyModule {}
+    const providers = [
+      Provided,
+      { provide: 'factory', useFactory: () => new Stock() },
+      { provide: 'value', useValue: new Stock() },
+    ];
+    const loader = (await start([])).get(LazyModuleLoader);
+    const lazy = await loader.load(() => ({ module: LazyModule, providers }));
+    await lazy.get(Provided).take('a');
+    for (const token of ['factory', 'value'])
+      await expect(lazy.get<Stock>(token).take('b')).rejects.toThrow('has no LockService');
+    expect(locks.keys).toEqual(['stock:a']);
   });
 
   it('warns of decorators above @Locked, which begin before the lock is taken', async () => {

@@ -641,6 +641,20 @@ describe('a Promise of a result that continues', () => {
   });
 });
 
+it('withLock() and lock.run() wait for Promises only: what they return otherwise is read without the lock', async () => {
+  const service = new TestLocks().service();
+  const prices = new Subject();
+  expect(await service.withLock('k', () => prices)).toBe(prices); // which goes on
+  expect(await service.inspect('k')).toBeNull();
+  const lock = await service.acquire('k');
+  const pages = await lock.run(async function* () {
+    await Promise.resolve();
+    yield service.current('k');
+  });
+  expect(await pages.next()).toEqual({ done: false, value: undefined });
+  await lock.release();
+});
+
 describe('a plain method without a known return type', () => {
   class Untyped {
     @Locked('k')

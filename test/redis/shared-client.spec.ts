@@ -108,6 +108,19 @@ describe.each(versions)('a client of %s that is shared with the locks', (_versio
     expect(await popped).toEqual([`list:${key}`, 'x']);
   });
 
+  it('sends nothing for the locks: they open two connections of their own with its options', async () => {
+    const client = clientOf(connect, server.url, { db: 3, lazyConnect: true });
+    const admin = openAdmin(server.url);
+    const connections = async (): Promise<string[]> =>
+      String(await admin.client('LIST'))
+        .split('\n')
+        .filter((line) => line.includes(' db=3 '));
+    const { engine } = await locksOn(client);
+    await engine.withLock(uniqueKey(), {}, () => {});
+    expect(client.status).toBe('wait'); // it was never connected
+    expect(await connections()).toHaveLength(2);
+  });
+
   it('may be subscribed to a channel', async () => {
     const client = clientOf(connect);
     const { engine } = await locksOn(client);
