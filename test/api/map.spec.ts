@@ -12,13 +12,19 @@ describe('the map in CONTRIBUTING.md', () => {
   });
 });
 
-it('CONTRIBUTING.md names the code and the spec of each promise as they are called', () => {
-  const [rows = []] = tablesBelow('Where promises are kept', readDocument('CONTRIBUTING.md'));
-  const specs = rows.flatMap(([, , cell = '']) => cell.match(/[\w/.-]+\.(?:cjs-)?spec\.ts/g) ?? []);
-  expect(specs.length).toBe(rows.length);
-  expect(specs.filter((spec) => !existsSync(join(ROOT, 'test', spec)))).toEqual([]);
+it('CONTRIBUTING.md names the code, the spec and the title of each promise as they are called', () => {
+  const rows = promises();
+  expect(rows.length).toBeGreaterThan(100);
+  const places = rows.map(([, , cell = '', title = '']) => {
+    const [spec = 'none'] = cell.match(/[\w/.-]+\.ts/) ?? [];
+    return { path: join(ROOT, 'test', spec), title };
+  });
+  expect(places.filter(({ path }) => !existsSync(path))).toEqual([]);
+  const isThere = ({ path, title }: (typeof places)[number]): boolean =>
+    title !== '' && readFileSync(path, 'utf8').replaceAll("\\'", "'").includes(title);
+  expect(places.filter((place) => !isThere(place))).toEqual([]);
   const names = rows.flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []);
-  expect(names.length).toBeGreaterThan(10);
+  expect(names.length).toBeGreaterThan(100);
 
   const src = join(ROOT, 'libs/nestjs-locked/src');
   const sources = readdirSync(src, { recursive: true, encoding: 'utf8' })
@@ -26,7 +32,7 @@ it('CONTRIBUTING.md names the code and the spec of each promise as they are call
     .map((file) => readFileSync(join(src, file), 'utf8'));
   const isDefined = (name: string): boolean => {
     const definition = new RegExp(
-      `^(?:export )?(?:async )?(?:class|const|function) ${name}\\b|^  (?:async )?${name}\\(`,
+      `^(?:export )?(?:async )?(?:(?:abstract )?class|const|function) ${name}\\b|^  (?:async )?${name}\\(`,
       'm',
     );
     return sources.some((source) => definition.test(source));
@@ -54,6 +60,14 @@ describe.each([
     }
   });
 });
+
+/** The rows of all tables of the promises, one for each subject. */
+function promises(): string[][] {
+  const document = readDocument('CONTRIBUTING.md');
+  const [, text = ''] = /^## Where promises are kept\n([^]*?)^## /m.exec(document.text) ?? [];
+  const subjects = [...text.matchAll(/^### (.+)$/gm)].map(([, subject = '']) => subject);
+  return subjects.flatMap((subject) => tablesBelow(subject, { ...document, text }).flat());
+}
 
 /** The indented paths of the map, as paths of the repository. */
 function mapped(): string[] {
