@@ -34,7 +34,7 @@ export async function bundleCode(library) {
     const fileOf = (id) => join(library.modules, folder, `${shared.bundleOf(id)}.js`);
     await write(library, {
       input: library.input('.js'),
-      plugins: [linksTo(shared, fileOf)],
+      plugins: [linksTo(shared, fileOf), importsAtOnce],
       output: { format, dir },
     });
   }
@@ -101,6 +101,16 @@ const builtinModules = {
   name: 'builtin modules',
   renderChunk: (code) =>
     code.replace(/\brequire\(("node:[^"]+")\)/g, 'process.getBuiltinModule($1)'),
+};
+
+/** What is imported in the background is required at once: a moment later, Jest may have reset its modules. */
+const importsAtOnce = {
+  name: 'imports at once',
+  renderChunk: (code) =>
+    code.replace(
+      /\bPromise\.resolve\(\)\.then\(\(\) => (require\("[^"]+"\))\)/g,
+      'new Promise((loaded) => loaded($1))',
+    ),
 };
 
 /** A dependency is loaded when it is first used: acorn alone takes as long as a third of the library. */
