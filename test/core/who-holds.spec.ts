@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { hostname } from 'node:os';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type {
+  BusyContext,
   LockOptions,
   LockServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
@@ -161,19 +162,20 @@ describe('the error of a call that did not get the lock', () => {
     await busy;
   });
 
-  it('names the call that has the key now, not the one that had it first', async () => {
-    const { a } = start();
-    const first = await waitFor(a.engine, { label: 'first' });
-    const second = waitFor(a.engine, { label: 'second' });
-    await first.release();
-    await second;
-    const busy = a.engine.withLock(
-      'k',
-      { waitMs: 0, onBusy: ({ holder }) => holder?.label },
-      () => '',
-    );
-    expect(await busy).toBe('second');
-  });
+  it.each([0, 50])(
+    'names the call that has the key now, not the first, after %i ms',
+    async (waitMs) => {
+      const { a, clock } = start();
+      const first = await waitFor(a.engine, { label: 'first' });
+      const second = waitFor(a.engine, { label: 'second' });
+      await first.release();
+      await second;
+      const options = { waitMs, onBusy: ({ holder }: BusyContext) => holder?.label };
+      const busy = a.engine.withLock('k', options, () => 'ran');
+      await clock.advance(waitMs);
+      expect(await busy).toBe('second');
+    },
+  );
 });
 
 describe('a lost lock', () => {
