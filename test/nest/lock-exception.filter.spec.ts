@@ -360,6 +360,34 @@ describe.each([
     });
   });
 
+  it('answers a client that understands only events with one, after which an EventSource reconnects', async () => {
+    const shop = await startShop({ retryAfterSeconds: 7 });
+    const read = async (code: string, accept: string): Promise<unknown[]> => {
+      const response = await fetch(`${shop.url}/stock/${code}/failing`, { headers: { accept } });
+      const shown = ['content-type', 'cache-control', 'retry-after'].map((name) =>
+        response.headers.get(name),
+      );
+      return [response.status, ...shown, await response.text()];
+    };
+    for (const [code, message] of [
+      ['LOCK_NOT_ACQUIRED', 'In use, try again'],
+      ['LOCK_STORE_FAILED', 'Locks are unavailable, try again'],
+      ['LOCK_ABORTED', 'Locks are unavailable, try again'],
+    ] as const) {
+      const data = JSON.stringify({ code, message, retryAfterMs: 7_000 });
+      expect(await read(code, 'text/event-stream')).toEqual([
+        200,
+        'text/event-stream; charset=utf-8',
+        'no-store',
+        null,
+        `event: error\nretry: 7000\ndata: ${data}\n\n`,
+      ]);
+    }
+    // An EventSource does not reconnect after these.
+    expect((await read('LOCK_KEY_INVALID', 'text/event-stream'))[0]).toBe(500);
+    expect((await read('LOCK_NOT_ACQUIRED', 'application/json, text/event-stream'))[0]).toBe(423);
+  });
+
   it('answers every other error of a lock as an internal error, without its message', async () => {
     const shop = await startShop();
     for (const code of [
@@ -428,31 +456,82 @@ describe.each([
 });
 
 describe('the options of LockExceptionFilter', () => {
-  it.each<[object | null, string]>([
-    [null, 'null must be an object, such as { retryAfterSeconds: 5 }'],
-    [{ retryAfterSeconds: -1 }, 'retryAfterSeconds is -1; use a whole number of seconds, 0 or'],
-    [{ retryAfterSeconds: 0.5 }, 'retryAfterSeconds is 0.5; use a whole number'],
-    [{ retryAfterSeconds: '1' }, 'retryAfterSeconds is a string; use a whole number'],
-    [{ statuses: [] }, 'statuses is an array; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
-    [{ statuses: 409 }, 'statuses is a number; use an object, such as { LOCK_NOT_ACQUIRED: 409 }'],
+  const OBJECT = 'must be an object, such as { retryAfterSeconds: 5 }';
+  const MAP = 'use an object with a status for a code, such as { LOCK_NOT_ACQUIRED: 409 }';
+  const NUMBER = 'use an HTTP status from 400 to 599, because the request has failed';
+  const SECONDS = 'use a whole number of seconds, 0 or more';
+
+  it.each<[unknown, string]>([
+    [null, `null ${OBJECT}`],
+    [409, `409 ${OBJECT}`],
+    [[], `an array ${OBJECT}`],
+    [LockExceptionFilter, `a function ${OBJECT}`],
+    [{ retryAfterSeconds: -1 }, `retryAfterSeconds is -1; ${SECONDS}`],
+    [{ retryAfterSeconds: 0.5 }, `retryAfterSeconds is 0.5; ${SECONDS}`],
+    [{ retryAfterSeconds: '1' }, `retryAfterSeconds is '1'; ${SECONDS}`],
+    [{ retryAfterSeconds: Infinity }, `retryAfterSeconds is Infinity; ${SECONDS}`],
+    [{ statuses: [] }, `statuses is an array; ${MAP}`],
+    [{ statuses: 409 }, `statuses is 409; ${MAP}`],
+    [{ statuses: 'LOCK_NOT_ACQUIRED' }, `statuses is 'LOCK_NOT_ACQUIRED'; ${MAP}`],
     [
       { statuses: { LOCK_BUSY: 409 } },
-      "statuses has 'LOCK_BUSY', which is not the code of a LockErr",
+      "statuses has 'LOCK_BUSY', which is not the code of a lock error; did you mean 'LOCK_NOT_ACQUIRED'?",
     ],
-    [{ statuses: { LOCK_LOST: 200 } }, 'statuses.LOCK_LOST is 200; use an HTTP status from 400'],
-    [{ statuses: { LOCK_LOST: 600 } }, 'statuses.LOCK_LOST is 600; use an HTTP status from 400'],
-    [{ statuses: { LOCK_LOST: '409' } }, 'statuses.LOCK_LOST is a string; use an HTTP status'],
+    [
+      { statuses: { LockStoreError: 502 } },
+      "statuses has 'LockStoreError', which is not the code of a lock error; did you mean 'LOCK_STORE_FAILED'?",
+    ],
+    [
+      { statuses: { LOCK_NOT_AQUIRED: 409 } },
+      "statuses has 'LOCK_NOT_AQUIRED', which is not the code of a lock error; did you mean 'LOCK_NOT_ACQUIRED'?",
+    ],
+    [
+      { statuses: { default: 409 } },
+      "statuses has 'default', which is not the code of a lock error; there are LOCK_NOT_ACQUIRED, LOCK_STORE_FAILED,",
+    ],
+    [
+      { statuses: { 409: 'LOCK_NOT_ACQUIRED' } },
+      "statuses has '409', which is not the code of a lock error; write { LOCK_NOT_ACQUIRED: 409 }",
+    ],
+    [{ statuses: { LOCK_LOST: 200 } }, `statuses.LOCK_LOST is 200; ${NUMBER}`],
+    [{ statuses: { LOCK_LOST: 600 } }, `statuses.LOCK_LOST is 600; ${NUMBER}`],
+    [{ statuses: { LOCK_LOST: undefined } }, `statuses.LOCK_LOST is undefined; ${NUMBER}`],
+    [{ statuses: { LOCK_LOST: 'Conflict' } }, `statuses.LOCK_LOST is 'Conflict'; ${NUMBER}`],
+    [{ statuses: { LOCK_LOST: '409' } }, "statuses.LOCK_LOST is '409'; use the number 409"],
   ])('are checked when it is made: %j', (options, message) => {
     const make = (): unknown => new LockExceptionFilter(options as LockExceptionFilterOptions);
     expect(make).toThrow(LockConfigError);
     expect(make).toThrow(`Invalid option of LockExceptionFilter: ${message}`);
   });
 
-  it('are the documented ones', () => {
-    const options = { status: { LOCK_NOT_ACQUIRED: 409 } } as LockExceptionFilterOptions;
-    expect(() => new LockExceptionFilter(options)).toThrow(
-      "Unknown option 'status': did you mean 'statuses'?",
-    );
+  it.each([
+    [
+      { status: { LOCK_NOT_ACQUIRED: 409 } },
+      "'status' of LockExceptionFilter: did you mean 'statuses'?",
+    ],
+    [{ statusCode: 409 }, "'statusCode' of LockExceptionFilter: did you mean 'statuses'?"],
+    [
+      { LOCK_NOT_ACQUIRED: 409 },
+      "'LOCK_NOT_ACQUIRED' of LockExceptionFilter: write { statuses: { LOCK_NOT_ACQUIRED: 409 } }",
+    ],
+    [
+      { LockNotAcquiredError: 409 },
+      "'LockNotAcquiredError' of LockExceptionFilter: write { statuses: { LOCK_NOT_ACQUIRED: 409 } }",
+    ],
+    [{ retryAfter: 5 }, "'retryAfter' of LockExceptionFilter: did you mean 'retryAfterSeconds'?"],
+    [
+      { retryAfterMs: 5_000 },
+      "'retryAfterMs' of LockExceptionFilter: did you mean 'retryAfterSeconds'?",
+    ],
+    [
+      { message: 'busy' },
+      "'message' of LockExceptionFilter: to send something else, write a filter of your own with @Catch(LockError)",
+    ],
+    [{ logger: false }, "'logger' of LockExceptionFilter: there are statuses, retryAfterSeconds"],
+  ])('are the documented ones: %j', (options, message) => {
+    const make = (): unknown => new LockExceptionFilter(options as LockExceptionFilterOptions);
+    expect(make).toThrow(LockConfigError);
+    expect(make).toThrow(`Unknown option ${message}`);
   });
 });
 
@@ -492,7 +571,7 @@ describe('LockExceptionFilter with other kinds of requests', () => {
   });
 
   it('keeps the original error as the cause of the GraphQL error, but does not show it', () => {
-    const host = { getType: () => 'graphql' } as unknown as ArgumentsHost;
+    const host = { getType: () => 'graphql', getArgs: () => [] } as unknown as ArgumentsHost;
     const fail = (): unknown => new LockExceptionFilter().catch(ERRORS.LOCK_STORE_FAILED, host);
     expect(fail).toThrow(
       expect.objectContaining({
@@ -500,5 +579,21 @@ describe('LockExceptionFilter with other kinds of requests', () => {
         stack: expect.not.stringContaining('secret'),
       }),
     );
+  });
+
+  it('shows the HTTP status of a GraphQL error to no other server than Apollo', () => {
+    const host = { getType: () => 'graphql', getArgs: () => [] } as unknown as ArgumentsHost;
+    const thrown = (): unknown => {
+      try {
+        return new LockExceptionFilter().catch(ERRORS.LOCK_NOT_ACQUIRED, host);
+      } catch (error) {
+        return (error as { readonly extensions: object }).extensions;
+      }
+    };
+    expect(thrown()).toMatchObject({ http: { status: 423 } });
+    expect(JSON.parse(JSON.stringify(thrown()))).toEqual({
+      code: 'LOCK_NOT_ACQUIRED',
+      retryAfterMs: 1_000,
+    });
   });
 });

@@ -13,6 +13,7 @@ import {
   UseFilters,
   UseInterceptors,
 } from '@nestjs/common';
+import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import {
   Locked,
@@ -22,7 +23,16 @@ import {
   LockService,
   RedisLockModule,
 } from 'nestjs-locked';
-import { concat, NEVER, type Observable, of, startWith, throwError } from 'rxjs';
+import {
+  concat,
+  lastValueFrom,
+  NEVER,
+  type Observable,
+  of,
+  startWith,
+  throwError,
+  toArray,
+} from 'rxjs';
 import { LOG_CONTEXT } from '../../libs/nestjs-locked/src/core/log-context.js';
 import { afterTest } from '../support/after-test.js';
 import { whileBusy } from '../support/busy-lock.js';
@@ -73,6 +83,12 @@ class StockController {
   mistaken(): Observable<MessageEvent> {
     const mistake = throwError(() => new LockKeyError('no shelf'));
     return concat(of({ data: 'first' }), mistake);
+  }
+
+  @Sse('wrong')
+  @UseInterceptors(LockInterceptor('stock:<query.shop>', { waitMs: 50 }))
+  wrong(): Observable<MessageEvent> {
+    return of({ data: 'sold' });
   }
 
   @Sse('locked')
@@ -196,6 +212,25 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     });
   });
 
+  it('under a LockInterceptor reports that the lock is lost, and ends', async () => {
+    const { locks, address } = await startShop();
+    const id = uniqueKey();
+    const ended = read(`${address}/stock/${id}/open`);
+    await eventually(async () => expect(await locks.inspect(`stock:${id}`)).not.toBeNull());
+    await locks.forceRelease(`stock:${id}`);
+    const [status, body] = await ended;
+    expect([status, body]).toEqual([200, expect.stringContaining('data: first')]);
+    expect(body).toContain('event: error\n');
+    expect(body).toContain('data: {"code":"LOCK_LOST","message":"Internal Server Error"}\n');
+    expect(body).not.toContain('retry:');
+  });
+
+  it('under a LockInterceptor has an error status if its client should not try again', async () => {
+    const { address } = await startShop();
+    const [status, body] = await read(`${address}/stock/${uniqueKey()}/wrong`);
+    expect([status, body]).toEqual([500, expect.stringContaining('"code":"LOCK_KEY_INVALID"')]);
+  });
+
   it('that is skipped ends without an event', async () => {
     const { locks, address } = await startShop();
     const id = uniqueKey();
@@ -205,12 +240,18 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     expect((await read(`${address}/stock/${id}/skipped`))[1]).toContain('data: sold');
   });
 
-  it('of an async method under @Locked answers a busy client with the status of the filter', async () => {
+  it('of an async method under @Locked answers an EventSource with an event, others with the status of the filter', async () => {
     const { locks, address } = await startShop();
     const id = uniqueKey();
     await whileBusy(locks, `stock:${id}`, async () => {
       const [status, body] = await read(`${address}/stock/${id}/locked`);
       expect([status, body]).toEqual([423, expect.stringContaining('In use, try again')]);
+      const headers = { accept: 'text/event-stream' };
+      const response = await fetch(`${address}/stock/${id}/locked`, { headers });
+      expect([response.status, await response.text()]).toEqual([
+        200,
+        expect.stringContaining('event: error\nretry: 1000\ndata: {"code":"LOCK_NOT_ACQUIRED"'),
+      ]);
     });
     const [status, body] = await read(`${address}/stock/${id}/locked`);
     expect([status, body]).toEqual([200, expect.stringContaining(`data: {"id":"${id}"}`)]);
@@ -229,4 +270,18 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
     });
     expect((await read(`${address}/stock/${id}/behind`))[1]).toContain(`data: {"id":"${id}"}`);
   });
+});
+
+it('reports a key that cannot be built in an event if Nest has sent the headers, as Nest 11 does', async () => {
+  const Locks = LockInterceptor('stock:<params.id>') as new (locks: object) => NestInterceptor;
+  const context = new ExecutionContextHost(
+    [{ params: {} }, { headersSent: true }],
+    StockController,
+    Reflect.get(StockController.prototype, 'open'),
+  );
+  const events = await new Locks({}).intercept(context, { handle: () => of('ran') });
+  const message = 'Internal Server Error';
+  expect(await lastValueFrom(events.pipe(toArray()))).toEqual([
+    { type: 'error', data: { code: 'LOCK_KEY_INVALID', message } },
+  ]);
 });

@@ -38,7 +38,7 @@ export type {
 export { lockKey } from './core/keys/lock-key.js';
 export type { KeyValue } from './core/keys/key-value.js';
 export { LockExceptionFilter } from './nest/lock-exception.filter.js';
-export type { LockExceptionFilterOptions } from './nest/lock-exception.filter.js';
+export type { LockExceptionFilterOptions } from './nest/lock-exception-filter.options.js';
 export { LockInterceptor } from './nest/lock.interceptor.js';
 export type { RequestKey } from './nest/requests/request-key.js';
 export { Locked } from './nest/decorator/locked.decorator.js';

@@ -37,6 +37,8 @@ export type SomeOf<Options> = {
 
 /** How messages name the options, and what they say about unknown ones. */
 export interface OptionMessages {
+  /** Whose options they are, in what is said about unknown ones. @default not said */
+  readonly owner?: string;
   /** Precedes the name of an invalid option: `fence.` @default '' */
   readonly prefix?: string;
   /** Known names that belong elsewhere, each with the place. @default {} */
@@ -52,12 +54,13 @@ export interface OptionMessages {
 export function assertOptions<Options>(
   table: OptionTable<Options>,
   options: SomeOf<Options>,
-  { prefix = '', elsewhere = {} }: OptionMessages = {},
+  { owner, prefix = '', elsewhere = {} }: OptionMessages = {},
 ): void {
   assertIsObject(options);
   for (const name in options) {
     if (Object.hasOwn(table, name)) continue;
-    throw new LockConfigError(`Unknown option '${name}': ${adviceFor(name, table, elsewhere)}`);
+    const shown = `'${name}'${owner === undefined ? '' : ` of ${owner}`}`;
+    throw new LockConfigError(`Unknown option ${shown}: ${adviceFor(name, table, elsewhere)}`);
   }
   for (const name in table) {
     const { check, isRequired } = table[name];

@@ -10,6 +10,7 @@ import {
 } from '@nestjs/common';
 import { ApplicationConfig, ModulesContainer } from '@nestjs/core';
 import {
+  catchError,
   defaultIfEmpty,
   defer,
   finalize,
@@ -18,9 +19,11 @@ import {
   mergeMap,
   Observable,
   of,
+  throwError,
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { LockConfigError } from '../core/lock.errors.js';
+import { LockAbortedError, LockConfigError } from '../core/lock.errors.js';
+import type { Lock } from '../core/lock.js';
 import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
 import { runnerOf } from './decorator/hidden-lock-service.js';
@@ -29,6 +32,7 @@ import { checkedLockedOptions, type LockedOptions } from './decorator/locked.opt
 import { isObservableHandler } from './decorator/observable-handler.js';
 import { hasWaitingPipes } from './decorator/waiting-pipes.js';
 import type { LockService } from './lock.service.js';
+import { ClientLeftException, whenClientLeaves } from './requests/client.js';
 import { answersErrors, isEventStream } from './requests/event-stream.js';
 import {
   dropBodyHeaders,
@@ -51,6 +55,9 @@ import { relayObservable } from './result/relay-observable.js';
  * transaction. The lock lasts until the handler has produced its result, even if the client disconnects first; if that
  * is a stream or an Observable (`@Sse`), until it ends or is cancelled. An inner interceptor that has not emitted yet
  * counts as work.
+ *
+ * If the client leaves while its request waits for the lock, the wait ends and the handler does not run: over HTTP,
+ * GraphQL, gRPC, TCP and in gateways. An event stream (`@Sse`) ends if its lock is lost.
  *
  * A placeholder begins with the name of a part of the request:
  *
@@ -105,17 +112,32 @@ export function LockInterceptor(
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+      if (!isEventStream(context)) return this.#underLock(context, next);
+      return answersErrors(
+        orError(() => this.#underLock(context, next, true)),
+        context.getArgByIndex<object>(1),
+      );
+    }
+
+    #underLock(
+      context: ExecutionContext,
+      next: CallHandler,
+      isStream = false,
+    ): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const keys = requestKey.keysOf(context, route);
       const here = AsyncLocalStorage.snapshot(); // the subscriber may run in another context
-      const enterWith =
-        (options: WithLockOptions): Enter =>
-        (work, signal) => {
+      const enterWith = (options: WithLockOptions): Enter => {
+        const enter: Enter = (work, signal) => {
           const ofCall = signal === undefined ? options : withSignal(options, signal);
           return here(() => runnerOf(this.locks, route).withLock(keys, ofCall, work, route));
         };
-      const call = { callSite: route, enter: enterWith(ofCalls), run: () => next.handle() };
-      const isStream = isEventStream(context);
+        // Nest unsubscribes from event streams, and in gateways.
+        return isStream ? enter : unlessClientLeaves(context, enter);
+      };
+      const run = (): Observable<unknown> =>
+        isStream ? endsWithLock(next.handle(), this.locks.current()) : next.handle();
+      const call = { callSite: route, enter: enterWith(ofCalls), run };
       if (!isStream && !['rpc', 'ws'].includes(context.getType())) {
         if (context.getType() !== 'http') return resultUnderLock(call);
         const response = context.getArgByIndex<unknown>(1); // anything, if it is called like a route
@@ -133,15 +155,69 @@ export function LockInterceptor(
           !hasWaitingPipes(context, this.application)
         ),
       });
-      if (isStream) return answersErrors(values);
-      // Without a value, a skipped gRPC call would not even fail.
-      return onBusy === undefined ? values : values.pipe(defaultIfEmpty(undefined));
+      if (isStream) return values;
+      // Without a value, a skipped gRPC call would not even fail, and Nest would not handle the end of a stream call.
+      const answered = values.pipe(catchError(undefinedIfClientLeft));
+      return onBusy === undefined ? answered : answered.pipe(defaultIfEmpty(undefined));
     }
   }
   mixin(KeyedLockInterceptor);
   // Nest's message for a missing lock module shows this name; that of `mixin` is meaningless.
   Object.defineProperty(KeyedLockInterceptor, 'name', { value: shownName });
   return KeyedLockInterceptor;
+}
+
+/** Fails when the lock is lost, so that the client of an event stream requests it again. */
+function endsWithLock(events: Observable<unknown>, lock: Lock | undefined): Observable<unknown> {
+  return new Observable((subscriber) => {
+    const lost = lock?.signal;
+    const fail = (): void => subscriber.error(lost?.reason);
+    lost?.addEventListener('abort', fail);
+    subscriber.add(() => lost?.removeEventListener('abort', fail));
+    subscriber.add(events.subscribe(subscriber));
+  });
+}
+
+function undefinedIfClientLeft(error: unknown): Observable<undefined> {
+  return error instanceof ClientLeftException ? of(undefined) : throwError(() => error);
+}
+
+/** An error that is thrown becomes one of the stream, because Nest may have sent its headers. */
+function orError(stream: () => Observable<unknown>): Observable<unknown> {
+  try {
+    return stream();
+  } catch (error) {
+    return throwError(() => error);
+  }
+}
+
+/**
+ * Ends the wait for the lock when the client leaves. Work that has begun does not notice.
+ * @throws ClientLeftException
+ */
+function unlessClientLeaves(context: ExecutionContext, enter: Enter): Enter {
+  return async (work, signal) => {
+    const wait = new AbortController();
+    const stopWatching = whenClientLeaves(context, () => {
+      wait.abort(new ClientLeftException());
+    });
+    const leave = (): void => wait.abort();
+    if (signal?.aborted === true) leave();
+    signal?.addEventListener('abort', leave);
+    const begin = (): unknown => {
+      stopWatching();
+      return work();
+    };
+    try {
+      return await enter(begin, wait.signal);
+    } catch (error) {
+      const hasLeft =
+        error instanceof LockAbortedError && error.cause instanceof ClientLeftException;
+      throw hasLeft ? error.cause : error;
+    } finally {
+      stopWatching();
+    }
+  };
 }
 
 /**

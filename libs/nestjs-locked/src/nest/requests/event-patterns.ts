@@ -40,7 +40,7 @@ export class EventPatterns implements OnModuleInit {
 }
 
 /** Each transport names the pattern differently. gRPC calls have none of these, and are always answered. */
-interface RpcContext {
+export interface RpcContext {
   getPattern?(): string;
   getChannel?(): string;
   getSubject?(): string;

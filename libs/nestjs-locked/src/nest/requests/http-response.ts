@@ -7,7 +7,7 @@ export interface HttpResponse {
   header(name: string, value: string): this;
   getHeaders(): Readonly<Record<string, unknown>>;
   removeHeader(name: string): unknown;
-  send(body: object): unknown;
+  send(body: object | string): unknown;
 }
 
 /** `finished()` adds two `close` and two `end` listeners to a response. */
@@ -15,6 +15,7 @@ const LISTENERS_OF_FINISHED = 2;
 
 interface NodeResponse {
   readonly headersSent?: boolean;
+  readonly writableEnded?: boolean;
   statusMessage?: string;
   end?(): unknown;
 }
@@ -33,6 +34,11 @@ export function isHttpResponse(value: unknown): value is HttpResponse {
 export function headersAreSent(response: object): boolean {
   const isHijacked = (response as { readonly sent?: unknown }).sent === true;
   return isHijacked || nodeResponse(response).headersSent === true;
+}
+
+/** Whether the whole answer was handed to Node, so that the client may leave. */
+export function isAnswered(response: unknown): boolean {
+  return isObject(response) && nodeResponse(response).writableEnded === true;
 }
 
 /** Calls back when the response was sent or its client has disconnected, even if that has already happened. */
@@ -95,11 +101,11 @@ export function restoreBodyHeaders(response: HttpResponse): void {
   for (const [name, value] of dropped) if (!(name in present)) response.header(name, value);
 }
 
-/** Sends this instead of the handler's body. */
-export function sendJson(response: HttpResponse, body: object): void {
+/** Sends this instead of the handler's body. @param type without the encoding, which is UTF-8 */
+export function sendBody(response: HttpResponse, type: string, body: object | string): void {
   dropBodyHeaders(response);
   delete nodeResponse(response).statusMessage; // it belongs to the status of the handler
-  response.header('Content-Type', 'application/json; charset=utf-8');
+  response.header('Content-Type', `${type}; charset=utf-8`);
   response.send(body);
 }
 

@@ -1,4 +1,4 @@
-import type { ExecutionContext } from '@nestjs/common';
+import type { ArgumentsHost, ExecutionContext } from '@nestjs/common';
 
 /** The kinds of requests of Nest and its packages for GraphQL, microservices and gateways. */
 export type RequestKind = 'http' | 'graphql' | 'rpc' | 'ws';
@@ -74,8 +74,8 @@ interface GraphqlContext {
 }
 
 /** The last argument but one, because reference resolvers of a federated graph have no `args` before it. */
-function graphqlContext(context: ExecutionContext): GraphqlContext {
-  return context.getArgs<(GraphqlContext | undefined)[]>().at(-2) ?? {};
+export function graphqlContext(host: ArgumentsHost): GraphqlContext {
+  return host.getArgs<(GraphqlContext | undefined)[]>().at(-2) ?? {};
 }
 
 /** Guards put the user on the client, as on a request, or into `data`, which Socket.IO reserves for the application. */
