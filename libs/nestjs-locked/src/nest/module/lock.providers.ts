@@ -4,6 +4,7 @@ import { LockedInstances } from '../decorator/locked-instances.js';
 import { LockService } from '../lock.service.js';
 import { EventPatterns } from '../requests/event-patterns.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
+import { UnansweredErrors } from './unanswered-errors.js';
 
 /**
  * The providers of a lock module, for any store.
@@ -20,6 +21,7 @@ export function lockProviders<Args extends unknown[]>(
   const providers: Provider[] = [
     LockedInstances, // checks before anything is connected
     EventPatterns,
+    UnansweredErrors,
     { provide: lifecycle, inject, useFactory: makeLocks },
     ...serviceProviders(name, lifecycle),
   ];
