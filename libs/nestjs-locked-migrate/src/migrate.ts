@@ -30,10 +30,11 @@ export function migrate(project: Project, keyPrefix?: 'default' | 'custom'): Mig
   const each = (visit: (source: Source, node: ts.Node) => void): void => {
     for (const source of sources) visitAll(source.file, (node) => visit(source, node));
   };
+  let isModuleLeft = false;
   each((source, node) => {
     if (ts.isDecorator(node)) convertDecorator(source, node, settings);
     if (!ts.isCallExpression(node)) return;
-    convertModule(source, node);
+    if (!convertModule(source, node)) isModuleLeft = true;
     murlock.convertRunWithLock(source, node, settings);
     convertCall(source, node, use, services);
     tellModuleName(source, node);
@@ -45,7 +46,7 @@ export function migrate(project: Project, keyPrefix?: 'default' | 'custom'): Mig
     if (ts.isPropertyAccessExpression(node)) redlock.convertMember(source, node, use);
     if (ts.isStringLiteral(node)) redlock.tellErrorNames(source, node);
     if (!ts.isIdentifier(node) || isImported(node)) return;
-    murlock.convertName(source, node);
+    murlock.convertName(source, node, isModuleLeft);
     redlock.convertName(source, node, use);
   });
   for (const source of sources) tellLeft(source);

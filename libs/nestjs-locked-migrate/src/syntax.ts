@@ -24,7 +24,10 @@ export function constantNumber(checker: ts.TypeChecker, node: ts.Expression): nu
 }
 
 /** What a `const` is made of, in whichever file. */
-function constantAt(checker: ts.TypeChecker, node: ts.Expression): ts.Expression | undefined {
+export function constantAt(
+  checker: ts.TypeChecker,
+  node: ts.Expression,
+): ts.Expression | undefined {
   const symbol = checker.getSymbolAtLocation(node);
   if (symbol === undefined) return undefined;
   const isImported = (symbol.flags & ts.SymbolFlags.Alias) !== 0;

@@ -19,15 +19,20 @@ const WITHOUT_COUNTERPART = new Set([
   ],
 ]);
 
-/** Turns `MurLockModule.forRoot({ … })` into `RedisLockModule.forRoot({ … })`. */
-export function convertModule(source: Source, call: ts.CallExpression): void {
+/**
+ * Turns `MurLockModule.forRoot({ … })` into `RedisLockModule.forRoot({ … })`.
+ * @returns false if it is one and stays
+ */
+export function convertModule(source: Source, call: ts.CallExpression): boolean {
   const options = moduleOptions(source.checker, call);
-  if (options === undefined || !ts.isPropertyAccessExpression(call.expression)) return;
+  if (options === undefined || !ts.isPropertyAccessExpression(call.expression)) return true;
   const name = `MurLockModule.${call.expression.name.text}`;
-  const leave = (reason: string): void =>
+  const leave = (reason: string): false => {
     source.tell('left', 'murlock', call, `${name}: ${reason}`);
+    return false;
+  };
   const { object, values } = options;
-  if (object === undefined || values === undefined) {
+  if (object === undefined || values === undefined || object.getSourceFile() !== source.file) {
     return leave(
       'its options are not written here; write RedisLockModule with connection and waitMs',
     );
@@ -42,7 +47,8 @@ export function convertModule(source: Source, call: ts.CallExpression): void {
   source.tell('changed', 'murlock', call, `${name} → RedisLockModule.${call.expression.name.text}`);
   for (const note of notes) source.tell('check', 'murlock', call, note);
   source.replace(call.expression.expression, source.use('RedisLockModule'));
-  source.replace(object, objectText(source, object, written));
+  if (!source.isReplaced(object)) source.replace(object, objectText(source, object, written));
+  return true;
 }
 
 function waitOf(
@@ -100,7 +106,9 @@ function connectionOf(
     else if (name !== 'url' && name !== 'socket')
       notes.push(`${name} of redisOptions was left out`);
   }
-  if (url === undefined) return `{ ${options.map(textOf).join(', ')} }`;
+  if (url === undefined) {
+    return options.length === 0 ? `'${LOCAL}'` : `{ ${options.map(textOf).join(', ')} }`;
+  }
   if (options.length === 0) return urlText(checker, url);
   const address = addressIn(url);
   return address === undefined
@@ -128,11 +136,13 @@ function textOf([name, value]: Option): string {
   return name === value ? name : `${name}: ${value}`;
 }
 
-/** node-redis connects to this machine if there is no URL. */
+/** Where node-redis connects to if it is not told. */
+const LOCAL = 'redis://localhost:6379';
+
 function urlText(checker: ts.TypeChecker, url: ts.Expression): string {
   const type = checker.getTypeAtLocation(url);
   const mayBeMissing = type.isUnion() && checker.getNonNullableType(type) !== type;
-  return mayBeMissing ? `${url.getText()} ?? 'redis://localhost:6379'` : url.getText();
+  return mayBeMissing ? `${url.getText()} ?? '${LOCAL}'` : url.getText();
 }
 
 /** Host and port of `redis://host:port`, where each may be an expression. */

@@ -51,10 +51,12 @@ const RENAMED: Readonly<Record<string, string>> = {
   MurLockModuleOptions: 'RedisLockModuleOptions',
 };
 
-export function convertName(source: Source, node: ts.Identifier): void {
+/** @param isModuleLeft whether options of `MurLockModule` stay as they are */
+export function convertName(source: Source, node: ts.Identifier, isModuleLeft: boolean): void {
   const old = oldNameAt(source.checker, node);
   const renamed = old?.library === 'murlock' ? RENAMED[old.name] : undefined;
   if (renamed === undefined || source.isReplaced(node)) return;
+  if (isModuleLeft && renamed === 'RedisLockModuleOptions') return;
   if (isReplacement(node)) {
     source.tell(
       'left',

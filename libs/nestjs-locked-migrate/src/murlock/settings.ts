@@ -1,7 +1,13 @@
 import ts from 'typescript';
 import { oldNameAt } from '../old-names.js';
 import type { Project } from '../project.js';
-import { constantBoolean, constantNumber, constantText, propertiesOf } from '../syntax.js';
+import {
+  constantAt,
+  constantBoolean,
+  constantNumber,
+  constantText,
+  propertiesOf,
+} from '../syntax.js';
 
 /** What the options of `MurLockModule` say about every lock; undefined is what cannot be seen. */
 export interface MurlockSettings {
@@ -45,22 +51,26 @@ export function moduleOptions(
   if (oldNameAt(checker, expression.expression)?.name !== 'MurLockModule') return undefined;
   const given =
     expression.name.text === 'forRoot' ? argument : propertiesOf(argument)?.get('useFactory');
-  const object = given === undefined ? undefined : objectOf(given);
+  const object = given === undefined ? undefined : objectOf(checker, given);
   return { object, values: object === undefined ? undefined : propertiesOf(object) };
 }
 
-/** The object that an expression is, or that a function returns in its only `return`. */
-function objectOf(node: ts.Node): ts.ObjectLiteralExpression | undefined {
+/** The object that an expression is, that a constant is, or that a function returns in its only `return`. */
+function objectOf(checker: ts.TypeChecker, node: ts.Node): ts.ObjectLiteralExpression | undefined {
   if (ts.isObjectLiteralExpression(node)) return node;
   if (
     ts.isParenthesizedExpression(node) ||
     ts.isSatisfiesExpression(node) ||
     ts.isAsExpression(node)
   ) {
-    return objectOf(node.expression);
+    return objectOf(checker, node.expression);
+  }
+  if (ts.isIdentifier(node)) {
+    const made = constantAt(checker, node);
+    return made === undefined ? undefined : objectOf(checker, made);
   }
   if (!ts.isArrowFunction(node) && !ts.isFunctionExpression(node)) return undefined;
-  if (!ts.isBlock(node.body)) return objectOf(node.body);
+  if (!ts.isBlock(node.body)) return objectOf(checker, node.body);
   const returns: ts.ReturnStatement[] = [];
   const visit = (inner: ts.Node): void => {
     if (ts.isFunctionLike(inner)) return;
@@ -70,7 +80,7 @@ function objectOf(node: ts.Node): ts.ObjectLiteralExpression | undefined {
   ts.forEachChild(node.body, visit);
   const [only] = returns;
   return returns.length === 1 && only?.expression !== undefined
-    ? objectOf(only.expression)
+    ? objectOf(checker, only.expression)
     : undefined;
 }
 
