@@ -81,6 +81,18 @@ describe('the reason of an outage', () => {
     },
   );
 
+  it('is reported: the server had too many connections, and is gone now', async () => {
+    const server = await startRedisServer();
+    const admin = openAdmin(server.url);
+    const { engine, events } = await openLocks(server.url);
+    await admin.config('SET', 'maxclients', '1');
+    await cutAll(admin);
+    await eventually(() => expect(reasons(events).join()).toContain('max number of clients'));
+    await server.kill();
+    await eventually(() => expect(reasons(events).at(-1)).toContain('ECONNREFUSED'));
+    await expect(engine.ping()).rejects.toThrow('ECONNREFUSED');
+  });
+
   it('is reported again when it changes, but not that a silent server is still silent', async () => {
     const server = await startRedisServer();
     const { engine, events } = await openLocks(server.url, { leaseMs: 1_500 });
