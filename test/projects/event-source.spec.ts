@@ -4,7 +4,6 @@ import {
   Controller,
   Get,
   Header,
-  type INestApplication,
   Injectable,
   type MessageEvent,
   Sse,
@@ -98,22 +97,19 @@ describeWithChromium('the EventSource of Chromium', () => {
     ['Fastify', (): FastifyAdapter => new FastifyAdapter()],
   ])('on %s', (_, adapter) => {
     /** Opens the stream in a page. @returns what the page has seen so far */
-    async function open(
-      path: string,
-      locks = new TestLocks(),
-      configure?: (app: INestApplication) => unknown,
-    ) {
+    async function open(path: string, locks = new TestLocks(), beforeOpening = () => {}) {
       const { url } = await startHttp(
         {
           imports: [LockTestingModule.forRoot({ locks })],
           controllers: [StockController],
           providers: [Stock, { provide: APP_FILTER, useClass: LockExceptionFilter }],
         },
-        configure,
+        undefined,
         adapter?.(),
       );
       const page = await browser.newPage();
       await page.goto(url);
+      beforeOpening();
       await page.evaluate(
         `globalThis.seen = [];
          globalThis.source = new EventSource('/${path}');
