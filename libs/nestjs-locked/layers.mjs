@@ -243,6 +243,7 @@ export const ROOMS = [
       'core',
       'core/runtime',
       'core/time',
+      'core/keys',
       'core/store',
       'core/calls',
       'core/engine',

@@ -75,7 +75,12 @@ describe('KeyTemplate', () => {
     ['stock:<id>', {}, '<id> is undefined; pass a string, a finite number, a bigint or a boolean'],
     ['stock:<id>', { id: '' }, "<id> is ''; pass a string"],
     ['stock:<id>', { id: { sku: 1 } }, '<id> is an object; use one of its properties'],
-    ['stock:<id>', { id: ['a'] }, '<id> is an array; use one of its elements'],
+    [
+      'stock:<id>',
+      { id: ['a'] },
+      '<id> is an array; write <id[]> to lock all its elements, or <id.0> for the first one',
+    ],
+    ['stock:<o.ids>', { o: { ids: [] } }, '<o.ids> is an array; write <o.ids[]> to lock'],
     ['stock:<o.sku>', {}, "<o.sku> cannot be read, o is undefined; pass an object with a 'sku'"],
     [
       'stock:<o.a.b>',
@@ -120,7 +125,9 @@ describe('KeyTemplate', () => {
   it.each([
     ['', 'it is empty'],
     ['stock:<>', '<> must be a parameter'],
-    ['stock:< id>', '< id> must be a parameter'],
+    ['stock:<a + b>', '<a + b> must be a parameter'],
+    ['stock:<the id>', '<the id> must be a parameter'],
+    ['stock:<order.sku()>', '<order.sku()> must be a parameter'],
     ['stock:<order..sku>', '<order..sku> must be a parameter'],
     ['stock:<order.>', '<order.> must be a parameter'],
     ['stock:<1a>', '<1a> must be a parameter'],
@@ -128,10 +135,13 @@ describe('KeyTemplate', () => {
     ['stock>id', "'<' and '>' are only allowed around a placeholder"],
     ['stock:<<id>>', "'<' and '>' are only allowed around a placeholder"],
     ['stock:{<id>}', 'braces are reserved'],
+    ['stock:}', 'braces are reserved for the hash tag of Redis Cluster; leave it out'],
+    ['stock/:<id>', "'/:' before a value is route syntax; leave the colon out"],
+    [':id', "':id' is not filled in, so that all calls would share one lock; write <id>"],
+    ['[object Object]:<id>', "'[object Object]' is an object that was made a string"],
     ['stock:\n<id>', 'line break or control character'],
     ['<a1><b1>', 'nothing stands between <a1> and <b1>'],
     ['x'.repeat(513), 'it has 513 bytes'],
-    ['stock:<ids[0]>', '<ids[0]> must be'],
     ['stock:<a1[].b1[].c1>', 'use a function for anything else'],
     ['stock:<a1[]b1>', '<a1[]b1> must be'],
     ['<a1[]>:<b1[]>', "it iterates 'a1' and 'b1'; only one list is allowed"],
@@ -139,6 +149,44 @@ describe('KeyTemplate', () => {
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(LockConfigError);
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow(message);
     expect(() => new KeyTemplate(text, 'Stock.take')).toThrow('of Stock.take: ');
+  });
+
+  it.each([
+    ['stock:{id}', "'{id}' is not filled in", 'stock:<id>'],
+    [
+      'stock:${id}',
+      "'${id}' is not filled in, so that all calls would share one lock",
+      'stock:<id>',
+    ],
+    ['${order.sku}:{{ id }}', "'${order.sku}' is not filled in", '<order.sku>:<id>'],
+    ['stock:#{#order.id}', "'#{#order.id}' is not filled in", 'stock:<order.id>'],
+    ['stock:{0}:<id>', "'{0}' is not filled in", 'stock:<0>:<id>'],
+    ['stock:${order?.items[0].sku}', 'is not filled in', 'stock:<order.items.0.sku>'],
+    ['stock:${a + b}', "'${a + b}' is not filled in", 'stock:<id>'],
+    ['orders/:id/items', "':id' is not filled in", 'orders/<id>/items'],
+  ])('shows the placeholder for %p', (text, problem, template) => {
+    expect(() => new KeyTemplate(text)).toThrow(LockConfigError);
+    expect(() => new KeyTemplate(text)).toThrow(problem);
+    expect(() => new KeyTemplate(text)).toThrow(`; write '${template}'`);
+    expect(() => new KeyTemplate(template)).not.toThrow();
+  });
+
+  it.each([
+    ['< id >', '<id>'],
+    ['<ids[0]>', '<ids.0>'],
+    ['<order?.items?.[0]!.sku!>', '<order.items.0.sku>'],
+    [`<order['sku']>`, '<order.sku>'],
+    ['<order["sku"]>', '<order.sku>'],
+    ['<items[*].sku>', '<items[].sku>'],
+    ['<order.id.toString()>', '<order.id>'],
+    ['<id: string>', '<id>'],
+    ['<id:int>', '<id>'],
+    ['<order.items.[].sku>', '<order.items[].sku>'],
+  ])('shows the path for %p', (written, path) => {
+    expect(() => new KeyTemplate(`stock:${written}`)).toThrow(
+      `: ${written} is not a path; write ${path}`,
+    );
+    expect(() => new KeyTemplate(`stock:${path}`)).not.toThrow();
   });
 
   it('refuses anything but a string', () => {

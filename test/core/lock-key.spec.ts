@@ -35,6 +35,10 @@ describe('lockKey', () => {
       '\t',
       '%20',
       'a b',
+      '<a>',
+      '<',
+      '>',
+      '%3C',
     ];
     const pairs = pieces.flatMap((a) => pieces.map((b) => lockKey`k:${a}:${b}`));
     expect(new Set(pairs).size).toBe(pieces.length ** 2);
@@ -45,7 +49,11 @@ describe('lockKey', () => {
     ['a b\u00a0c\u2028d\ufeff', 'a%20b%C2%A0c%E2%80%A8d%EF%BB%BF'],
     ['a\r\nDEL lock\0\u007f\u0085', 'a%0D%0ADEL%20lock%00%7F%C2%85'],
     ['grün🔒', 'grün🔒'],
-    ['<id>', '<id>'],
+    ['<id>', '%3Cid%3E'],
+    ['<b>a -> b</b>', '%3Cb%3Ea%20-%3E%20b%3C/b%3E'],
+    ['${id}', '$%7Bid%7D'],
+    ['/:id', '/%3Aid'],
+    ['[object Object]', '[object%20Object]'],
   ])('escapes %j', (value, escaped) => {
     expect(lockKey`stock:${value}`).toBe(`stock:${escaped}`);
     expect(() => assertLockKey(lockKey`stock:${value}`)).not.toThrow();
@@ -88,6 +96,12 @@ describe('lockKey', () => {
     expect(() => lockKey`{stock}:${1}`).toThrow('braces are reserved');
     expect(() => lockKey`a\nb`).toThrow('line break or control character');
     expect(() => lockKey`a\u{zz}b`).toThrow('its text has an invalid escape');
+    expect(() => lockKey`stock:<${1}>`).toThrow("'<' is reserved for placeholders; leave it out");
+    expect(() => lockKey`stock/:${'id'}`).toThrow("'/:' before a value is route syntax");
+    expect(() => lockKey`stock:<id>:${1}`).toThrow(
+      "'<id>' is not filled in, so that all calls would share one lock; write lockKey`stock:${id}:${value}`",
+    );
+    expect(lockKey`move:${'a'}->${'b'}`).toBe('move:a->b');
   });
 
   it('refuses two values with nothing between them', () => {
@@ -102,13 +116,68 @@ describe('lockKey', () => {
 });
 
 describe('assertLockKey', () => {
-  it.each(['stock:42', 'report nightly', 'ünïcode', 'x'.repeat(512)])('accepts %p', (key) => {
+  it.each([
+    'stock:42',
+    'report nightly',
+    'ünïcode',
+    'x'.repeat(512),
+    'a:id',
+    ':id',
+    'http://host/:8080',
+    'a->b',
+    '50%',
+    '$id',
+    '[object]',
+    lockKey`post:${'<b>{x}</b> ${y} /:z [object Object]'}`,
+  ])('accepts %p', (key) => {
     expect(() => assertLockKey(key)).not.toThrow();
   });
 
   it.each([
+    ['stock:<id>', '<id>', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:{id}', '{id}', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:${id}', '${id}', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:{{ id }}', '{{ id }}', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:#{id}', '#{id}', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:<order.sku>', '<order.sku>', '${order.sku}', "keyFor('stock:<order.sku>', { order })"],
+    ['stock:<0.sku>', '<0.sku>', '${value}', "keyFor('stock:<value>', { value })"],
+    ['stock:<items[].sku>', '<items[].sku>', '${value}', "keyFor('stock:<value>', { value })"],
+    ['stock:<the id>', '<the id>', '${value}', "keyFor('stock:<value>', { value })"],
+  ])('refuses %p, and shows what fills it in', (key, found, value, call) => {
+    expect(() => assertLockKey(key)).toThrow(LockKeyError);
+    expect(() => assertLockKey(key)).toThrow(
+      `Cannot use '${key}' as a lock key: '${found}' is not filled in, so that all calls would share one lock`,
+    );
+    expect(() => assertLockKey(key)).toThrow(`; write lockKey\`stock:${value}\`, or locks.${call}`);
+  });
+
+  it.each([
+    [
+      'stock/:id',
+      "':id' is not filled in",
+      "write lockKey`stock/${id}`, or locks.keyFor('stock/<id>'",
+    ],
+    ['<from>:<to>', "'<from>' is not filled in", "keyFor('<from>:<to>', { from, to })"],
+    ['stock:[object Object]', "'[object Object]' is an object that was made a string", 'order.id'],
+    ['stock:[object Promise]', "'[object Promise]' is an object", 'put one of its properties in'],
+    [
+      'stock:<id',
+      "'<' is reserved for placeholders; leave it out",
+      'put the value in with lockKey',
+    ],
+    ['{"id":1}', 'braces are reserved for the hash tag', 'put the value in with lockKey'],
+    ['{stock:1}', 'braces are reserved for the hash tag', 'put the value in with lockKey'],
+  ])('refuses %p', (key, problem, remedy) => {
+    expect(() => assertLockKey(key)).toThrow(problem);
+    expect(() => assertLockKey(key)).toThrow(remedy);
+  });
+
+  it.each([
     ['', "Cannot use '' as a lock key: it is empty"],
-    ['a{b}c', "Cannot use 'a{b}c' as a lock key: braces are reserved for the hash tag"],
+    [
+      'a{b}c',
+      "Cannot use 'a{b}c' as a lock key: '{b}' is not filled in, so that all calls would share one lock, and braces are reserved for the hash tag of Redis Cluster; write lockKey`a${b}c`",
+    ],
     ['a\nb', "Cannot use 'a\\u000ab' as a lock key: it has a line break"],
     ['a\u2028b', "Cannot use 'a\\u2028b' as a lock key: it has a line break"],
     ['x'.repeat(513), 'as a lock key: it has 513 bytes, 512 are allowed'],

@@ -1,4 +1,5 @@
 import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
+import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import {
@@ -119,9 +120,10 @@ export class TestLocks {
   /**
    * Resolves when a call of the application holds the key.
    * @throws Error if there is none within four seconds
-   * @throws LockConfigError for a wrong option
+   * @throws LockKeyError for a key that no call can have · LockConfigError for a wrong option
    */
   async untilHeld(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertLockKey(key);
     assertOptions(SERVICE_OF_TEST, options);
     await this.#calls.until('held', key, options.service);
   }
@@ -129,9 +131,10 @@ export class TestLocks {
   /**
    * Resolves when a call of the application waits for the key.
    * @throws Error if there is none within four seconds
-   * @throws LockConfigError for a wrong option
+   * @throws LockKeyError for a key that no call can have · LockConfigError for a wrong option
    */
   async untilWaiting(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertLockKey(key);
     assertOptions(SERVICE_OF_TEST, options);
     await this.#calls.until('waiting', key, options.service);
   }
@@ -140,9 +143,11 @@ export class TestLocks {
 
   /**
    * Somebody else holds the key: calls for it wait, and are busy when their `waitMs` is over.
-   * @throws LockConfigError if it is already held, if no module has provided the service, or for an invalid option
+   * @throws LockKeyError for a key that no call can have · LockConfigError if it is already held, if no module has
+   * provided the service, or for an invalid option
    */
   hold(key: string, options: HoldOptions = {}): OtherHolder {
+    assertLockKey(key);
     assertOptions(HOLD_OPTIONS, options);
     const { forMs, label, service } = withDefaults(HOLD_OPTIONS, options);
     const locks = this.#locksOf(service);
@@ -170,9 +175,11 @@ export class TestLocks {
    * Takes the key away from the call that holds it: its `signal` has aborted with a `LockLostError` ('revoked') when
    * this resolves. The next waiting call gets the key. To simulate a lock that expires because it could not be renewed,
    * call `storeDown()` and `advance(leaseMs)`.
-   * @throws LockConfigError if no call of the application holds the key, or for a wrong option
+   * @throws LockKeyError for a key that no call can have · LockConfigError if no call of the application holds the key,
+   * or for a wrong option
    */
   async lose(key: string, options: ServiceOfTest = {}): Promise<void> {
+    assertLockKey(key);
     assertOptions(SERVICE_OF_TEST, options);
     const { service } = options;
     const locks = this.#locksOf(service);

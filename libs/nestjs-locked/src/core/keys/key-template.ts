@@ -2,24 +2,9 @@ import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import { quoted } from '../runtime/quoted.js';
 import { describeValue } from '../runtime/shown-value.js';
 import { encodeKeyValue } from './key-value.js';
-import { adjacent, keyProblem, textProblem } from './lock-key.js';
-
-/** One `<order.sku>` of a template. */
-export interface Placeholder {
-  /** As written, with its brackets. */
-  readonly text: string;
-  /** Its first part: a name, or a position such as `0`. */
-  readonly root: string;
-  /** The properties from there to the value, or to the list. */
-  readonly path: readonly string[];
-  /** For `<order.items[].sku>`: the properties from an element of the list to the value. */
-  readonly each: readonly string[] | undefined;
-}
-
-const ROOT = /^(?:\d+|[\p{ID_Start}$_][\p{ID_Continue}$]*)$/u;
-/** A route parameter such as `/:id`, but not `stock:id`. */
-const ROUTE_PARAMETER = /\/:([A-Za-z_]\w*)/;
-const PROPERTY = /^[^\s[\]]+$/u;
+import { adjacent, precedingProblem, sizeProblem, textProblem } from './lock-key.js';
+import { parsePlaceholder, type Placeholder, placeholderFor } from './placeholder.js';
+import { asTemplate } from './reserved-text.js';
 
 /**
  * A key with placeholders: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list, as in
@@ -85,26 +70,28 @@ export class KeyTemplate {
         each === undefined
           ? values[index]
           : this.#read(text, `${root}[${element}]`, (values[index] as unknown[])[element], each);
+      if (each === undefined && Array.isArray(value)) {
+        const path = text.slice(1, -1);
+        this.#refuse(
+          `${text} is an array; write <${path}[]> to lock all its elements, or <${path}.0> for the first one`,
+        );
+      }
       key += encodeKeyValue(value, (problem) => this.#refuse(`${text} ${problem}`));
       key += this.#literals[index + 1] ?? '';
     });
-    const problem = keyProblem(key);
+    const problem = sizeProblem(key);
     return problem === undefined ? key : this.#refuse(problem);
   }
 
   #placeholder(body: string): Placeholder {
-    const text = `<${body}>`;
-    const [list = '', rest, ...more] = body.split('[]');
-    const [root = '', ...path] = list.split('.');
-    const each = rest === undefined || rest === '' ? [] : rest.split('.').slice(1);
-    const isPath =
-      ROOT.test(root) && [...path, ...each].every((property) => PROPERTY.test(property));
-    if (!isPath || more.length > 0 || (rest !== undefined && !/^(?:$|\.)/.test(rest))) {
-      this.#misuse(
-        `${text} must be a parameter's name or position and a path, such as <id>, <order.sku>, <0.sku> or, with one list in it, <order.items[].sku>; use a function for anything else`,
-      );
-    }
-    return { text, root, path, each: rest === undefined ? undefined : each };
+    const placeholder = parsePlaceholder(body);
+    if (placeholder !== undefined) return placeholder;
+    const meant = placeholderFor(body);
+    return this.#misuse(
+      meant === undefined
+        ? `<${body}> must be a parameter's name or position and a path, such as <id>, <order.sku>, <0.sku> or, with one list in it, <order.items[].sku>; use a function for anything else`
+        : `<${body}> is not a path; write ${meant.text}`,
+    );
   }
 
   #checkLiterals(): void {
@@ -112,14 +99,11 @@ export class KeyTemplate {
       if (/[<>]/.test(literal)) {
         this.#misuse(`'<' and '>' are only allowed around a placeholder, such as <id>`);
       }
-      const problem = textProblem(literal);
+      const isBeforeValue = index < this.placeholders.length;
+      const problem =
+        textProblem(literal, () => `write ${quoted(asTemplate(this.text))}`) ??
+        (isBeforeValue ? precedingProblem(literal) : undefined);
       if (problem !== undefined) this.#misuse(problem);
-      const [, route] = ROUTE_PARAMETER.exec(index === 0 ? `/${literal}` : literal) ?? [];
-      if (route !== undefined) {
-        this.#misuse(
-          `':${route}' is route syntax, and would be the same text for every call; write <${route}>`,
-        );
-      }
       const [before, after] = [this.placeholders[index - 1], this.placeholders[index]];
       if (literal === '' && before !== undefined && after !== undefined) {
         this.#misuse(adjacent(`${before.text} and ${after.text}`));
@@ -133,7 +117,13 @@ export class KeyTemplate {
         `it iterates ${[...lists].map(quoted).join(' and ')}; only one list is allowed, use a function for more`,
       );
     }
-    const problem = this.placeholders.length === 0 ? keyProblem(this.text) : undefined;
+    const [route] = /^:[A-Za-z_]\w*/.exec(this.text) ?? [];
+    if (route !== undefined) {
+      this.#misuse(
+        `${quoted(route)} is not filled in, so that all calls would share one lock; write <${route.slice(1)}>`,
+      );
+    }
+    const problem = this.placeholders.length === 0 ? sizeProblem(this.text) : undefined;
     if (problem !== undefined) this.#misuse(problem);
   }
 

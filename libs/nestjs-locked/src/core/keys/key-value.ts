@@ -7,10 +7,11 @@ export type KeyValue = string | number | bigint | boolean;
 export const MAX_KEY_BYTES = 512;
 
 /**
- * The separator (`:`), hash tag braces (`{}`), characters that would break a log line, and the escape character itself:
- * with all of these encoded, `<a>:<b>` is the same key only for the same pair of values.
+ * The separator (`:`), hash tag braces (`{}`), the brackets of placeholders (`<>`), characters that would break a log
+ * line, and the escape character itself: with all of these encoded, `<a>:<b>` is the same key only for the same pair of
+ * values, and a value is never mistaken for a placeholder.
  */
-const ENCODED = /[%:{}\s\p{Cc}]/gu;
+const ENCODED = /[%:{}<>\s\p{Cc}]/gu;
 
 /** All lone surrogates would become the same bytes in Redis. */
 export const LONE_SURROGATE = /\p{Cs}/u;

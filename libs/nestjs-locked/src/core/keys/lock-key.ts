@@ -2,14 +2,15 @@ import { LockKeyError } from '../lock.errors.js';
 import { CONTROL_CHARACTER, quoted } from '../runtime/quoted.js';
 import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
+import { asKeyFor, asTag, reservedProblem } from './reserved-text.js';
 
 /**
  * Builds a key. Values are escaped, so that none can spill into another part of the key, and obvious mistakes are
  * refused.
  *
  * @example lockKey`stock:${id}` // 'stock:42'; for '4:2' it is 'stock:4%3A2'
- * @throws LockKeyError for undefined, null, '', NaN, objects and arrays, for braces and control characters in the
- * text, for two values with nothing between them, and for more than 512 bytes
+ * @throws LockKeyError for undefined, null, '', NaN, objects and arrays, for placeholders, braces and control
+ * characters in the text, for two values with nothing between them, and for more than 512 bytes
  */
 export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValue[]): string {
   if (!Array.isArray(texts) || !Array.isArray(texts.raw)) {
@@ -25,7 +26,11 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
   let key = '';
   texts.forEach((text, index) => {
     // The text is undefined if it has an invalid escape sequence.
-    const problem = text === undefined ? 'its text has an invalid escape' : textProblem(text);
+    const problem =
+      text === undefined
+        ? 'its text has an invalid escape; write a backslash twice'
+        : (textProblem(text, () => `write ${asTag(texts.raw.join('${…}'))}`) ??
+          (index < values.length ? precedingProblem(text) : undefined));
     if (problem !== undefined) refuse(problem);
     const isBetween = index > 0 && index < texts.length - 1;
     if (isBetween && text === '') refuse(adjacent(`values ${index} and ${index + 1}`));
@@ -34,14 +39,15 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
       key += encodeKeyValue(values[index], (it) => refuse(`value ${index + 1} ${it}`));
     }
   });
-  const problem = keyProblem(key);
+  const problem = sizeProblem(key);
   return problem === undefined ? key : refuse(problem);
 }
 
 /**
  * Checks a literal key.
  *
- * @throws LockKeyError unless it is a string of 1 to 512 bytes without braces, line breaks or control characters
+ * @throws LockKeyError unless it is a string of 1 to 512 bytes without placeholders, braces, line breaks or control
+ * characters
  */
 export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
@@ -65,27 +71,39 @@ export function assertKeyPattern(pattern: unknown): void {
   );
 }
 
-/** The problem of a whole key and the way out; undefined if it is valid. */
+/** The problem of a key that nobody has built from a template, and the way out; undefined if it is valid. */
 export function keyProblem(key: string): string | undefined {
+  return sizeProblem(key) ?? textProblem(key, () => `write ${asTag(key)}, or ${asKeyFor(key)}`);
+}
+
+/** The problem of a key whose text and values were checked, and the way out; undefined if it is valid. */
+export function sizeProblem(key: string): string | undefined {
   if (key === '') return 'it is empty; a key names what is locked, such as stock:42';
   const bytes = Buffer.byteLength(key);
   if (bytes > MAX_KEY_BYTES) {
     return `it has ${bytes} bytes, ${MAX_KEY_BYTES} are allowed; use a shorter value or a hash of it`;
   }
-  return textProblem(key);
+  return undefined;
 }
 
-/** The problem of the text around the values and the way out; undefined if it is valid. */
-export function textProblem(text: string): string | undefined {
-  if (/[{}]/.test(text)) {
-    return 'braces are reserved for the hash tag of Redis Cluster; leave them out, or put the value in with lockKey, which escapes it';
-  }
+/**
+ * The problem of the text around the values and the way out; undefined if it is valid.
+ * @param remedy what to write instead of a placeholder
+ */
+export function textProblem(text: string, remedy: () => string): string | undefined {
   if (CONTROL_CHARACTER.test(text)) {
     return 'it has a line break or control character; remove it, or put the value in with lockKey, which escapes it';
   }
   if (LONE_SURROGATE.test(text))
     return 'it is not well-formed text (half a surrogate pair); clean it';
-  return undefined;
+  return reservedProblem(text, remedy);
+}
+
+/** The problem of the text before a value: with some values, `/:` would be the beginning of a route parameter. */
+export function precedingProblem(text: string): string | undefined {
+  return text.endsWith('/:')
+    ? "'/:' before a value is route syntax; leave the colon out"
+    : undefined;
 }
 
 /** The problem of two values with nothing between them: every other split of the same text has the same key. */
