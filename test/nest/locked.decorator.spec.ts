@@ -313,10 +313,20 @@ describe('@Locked: decoration', () => {
     ['an unknown kind', 'k', { returns: 'array' }, "returns is 'array'; use one of 'promise', "],
     ['a kind that is no text', 'k', { returns: {} }, 'returns is an object; use one of'],
     ['a nameless service', 'k', { service: '' }, "Invalid lock service name: ''"],
-    ['no object', 'k', 5000, 'the second argument must be an object'],
-    ['no templates', [], {}, 'Invalid key of @Locked on Target.take: it must be a template'],
-    ['nothing', undefined, {}, 'Invalid key of @Locked on Target.take: it must be a template'],
-    ['a wrong name', 'stock:<sku>', {}, "its parameters are 'id'"],
+    ['no object', 'k', null, 'the second argument is null, and must be an object'],
+    [
+      'no templates',
+      [],
+      {},
+      "Cannot apply @Locked to Target.take: its key is an empty list; write a template such as @Locked('stock:<id>'), a list of templates, or a function",
+    ],
+    [
+      'nothing',
+      undefined,
+      {},
+      'Cannot apply @Locked to Target.take: its key is undefined (undefined may come from a circular import)',
+    ],
+    ['a wrong name', 'stock:<sku>', {}, 'its parameters are <0> id'],
     [
       'an unknown option',
       'k',
@@ -334,7 +344,7 @@ describe('@Locked: decoration', () => {
       'a route in place of a template',
       'stock/:id',
       {},
-      "Invalid key template 'stock/:id' of Target.take: ':id' is route syntax",
+      "Invalid key template 'stock/:id' of Target.take: ':id' is not filled in, so that all calls would share one lock; write 'stock/<id>'",
     ],
     ['this', 'stock:<this.id>', {}, 'Cannot bind <this> in'],
     [
@@ -361,6 +371,56 @@ describe('@Locked: decoration', () => {
     expect(decorate).toThrow(
       "Cannot apply @Locked to Target.take: it has no key; write @Locked('stock:<id>')",
     );
+  });
+
+  it.each<[string, unknown[], string]>([
+    [
+      'murlock: a time and a path',
+      [5000, 'order.sku'],
+      "its first argument is 5000, and not a key; the lease is renewed while the method runs, so it needs no time: write @Locked('Target:take:<order.sku>')",
+    ],
+    [
+      'murlock: a time, a wait and two paths',
+      [5000, 1000, 'id', '0.sku'],
+      "write @Locked('Target:take:<id>:<0.sku>', { waitMs: 1000 })",
+    ],
+    ['murlock: a time alone', [5000], "write @Locked('Target:take')"],
+    [
+      'a key and a duration',
+      ['stock', 5000],
+      'its second argument is 5000, and not an object of options; the lease is renewed while the method runs, so it needs no time; to change how long it lasts after a crash, write { leaseMs: 5000 }',
+    ],
+    ['keys and a duration', [['a', 'b'], 5000, { retryCount: 3 }], 'write { leaseMs: 5000 }'],
+    ['a function and a duration', [() => 'k', 5000], 'write { leaseMs: 5000 }'],
+    [
+      'an object with the key',
+      [{ key: 'stock:<id>', ttl: 5000 }],
+      "its first argument is an object, and not a key; write the key first, and then the options: @Locked('stock:<id>', { waitMs: 0 })",
+    ],
+    ['options without a key', [{ waitMs: 0 }], "@Locked('stock:<id>', { waitMs: 0 })"],
+    [
+      'keys as arguments',
+      ['account:<from>', 'account:<to>'],
+      "its second argument is 'account:<to>', and not an object of options; write several keys as a list, @Locked(['account:<from>', 'account:<to>']), and a parameter in angle brackets",
+    ],
+    [
+      'a third argument',
+      ['stock', { waitMs: 0 }, { leaseMs: 5000 }],
+      'it has 3 arguments, and takes a key and options; write the options as one object',
+    ],
+    ['null', [null], 'its key is null; write a template'],
+    ['true', [true], 'its key is true; write a template'],
+    ['no argument', [], 'its key is undefined'],
+  ])('recognizes the arguments of another decorator: %s', (_, args, message) => {
+    const decorate = (): void =>
+      (Locked as unknown as (...given: unknown[]) => LooseDecorator)(...args)(
+        Target.prototype,
+        'take',
+        descriptorOf('take'),
+      );
+    expect(decorate).toThrow(LockConfigError);
+    expect(decorate).toThrow('Cannot apply @Locked to Target.take: ');
+    expect(decorate).toThrow(message);
   });
 
   it('accepts positions of a rest parameter, and of a method that another decorator has replaced', () => {

@@ -5,6 +5,7 @@
 import { applyDecorators, Get } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
+import { KeyParam } from '../../libs/nestjs-locked/src/nest/decorator/key-param.decorator.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
 import type { LockService } from '../../libs/nestjs-locked/src/nest/lock.service.js';
@@ -160,11 +161,45 @@ export abstract class Accepted {
     return Promise.resolve(id);
   }
 
+  async overloaded(id: string): Promise<string>;
+  async overloaded(id: number): Promise<number>;
+  @Locked('stock:<id>')
+  async overloaded(id: string | number) {
+    return Promise.resolve(id);
+  }
+
+  @Locked('stock:<id>')
+  protected async generic<T>(this: Accepted, id: T, @KeyParam('other') _other: T) {
+    return Promise.resolve(id);
+  }
+
+  @Locked((...ids: string[]) => ids.map((id) => lockKey`stock:${id}`))
+  async rest(...ids: string[]) {
+    return Promise.resolve(ids);
+  }
+
+  @Locked('stock')
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  @Exclusive('stock:<id>')
+  async exclusive(id: string) {
+    return Promise.resolve(id);
+  }
+
   @Composed()
   async composed(id: string) {
     return Promise.resolve(id);
   }
 }
+
+function Exclusive(template: string): ReturnType<typeof Locked> {
+  return Locked(template);
+}
+
+/** By hand: the type of the descriptor says nothing about the method. */
+Locked('stock')({}, 'take', Object.getOwnPropertyDescriptor(Accepted.prototype, 'rest'));
+const onParameter: ParameterDecorator = KeyParam('id');
+void onParameter;
 
 function Composed() {
   const decorators: MethodDecorator[] = [

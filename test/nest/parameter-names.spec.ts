@@ -1,10 +1,12 @@
 import { describe, expect, it } from '@jest/globals';
 import { runInThisContext } from 'node:vm';
+import { LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { compileLockedKey } from '../../libs/nestjs-locked/src/nest/decorator/compile-locked-key.js';
 import {
   type DecoratedMethod,
   decoratedMethod,
 } from '../../libs/nestjs-locked/src/nest/decorator/decorated-method.js';
+import { KeyParam } from '../../libs/nestjs-locked/src/nest/decorator/key-param.decorator.js';
 import { readParameters } from '../../libs/nestjs-locked/src/nest/decorator/parameter-names.js';
 
 type Class = abstract new () => object;
@@ -120,13 +122,13 @@ describe('readParameters', () => {
       'take',
       Object.getOwnPropertyDescriptor(literal, 'take'),
     );
-    expect(readParameters(method)).toEqual([{ name: 'id', isRest: false }]);
+    expect(readParameters(method)).toMatchObject([{ name: 'id', isRest: false }]);
     const added = decoratedMethod(class {}.prototype, 'take', {
       value: function (id: string) {
         return id;
       },
     });
-    expect(readParameters(added)).toEqual([{ name: 'id', isRest: false }]);
+    expect(readParameters(added)).toMatchObject([{ name: 'id', isRest: false }]);
   });
 
   it.each([
@@ -183,9 +185,9 @@ describe('readParameters', () => {
     for (const source of [withMeta, withAwait, named]) {
       const type = Object.assign(function () {}, source);
       const target = { constructor: type, take: (...args: unknown[]) => args };
-      expect(readParameters(decoratedMethod(target, 'take', { value: target.take }))).toEqual([
-        { name: 'id', isRest: false },
-      ]);
+      expect(readParameters(decoratedMethod(target, 'take', { value: target.take }))).toMatchObject(
+        [{ name: 'id', isRest: false }],
+      );
     }
   });
 
@@ -215,8 +217,8 @@ describe('compileLockedKey', () => {
   });
 
   it('names the parameters found and the remedies', () => {
-    expect(() => key('stock:<sku>')).toThrow(
-      "Cannot bind <sku> in 'stock:<sku>' of Stock.take: its parameters are 'id', 'lines', 'more'; use one of them, its position such as <0>, @KeyParam('sku') on the parameter, or a function",
+    expect(() => key('stock:<name>')).toThrow(
+      "Cannot bind <name> in 'stock:<name>' of Stock.take: its parameters are <0> id, <1> lines, <2> { sku }, <3> ...more; use one of these names or positions, @KeyParam('name') on the parameter, or a function",
     );
     const bare = methodOf(
       class Bare {
@@ -226,11 +228,11 @@ describe('compileLockedKey', () => {
       },
     );
     expect(() => compileLockedKey('a:<id>', bare)).toThrow(
-      'of Bare.take: its parameters are without names; ',
+      'of Bare.take: the method has no parameters, and a key is built from them; add one, or use withLock of LockService inside the method',
     );
     const native = decoratedMethod(Stock.prototype, 'other', { value: parseInt });
     expect(() => compileLockedKey('a:<id>', native)).toThrow(
-      'of Stock.other: its source cannot be read; ',
+      "of Stock.other: the source of the method cannot be read; use its position such as <0>, @KeyParam('id')",
     );
   });
 
@@ -239,10 +241,12 @@ describe('compileLockedKey', () => {
     const minified = methodOf(compiled('class c{async take(t,i){return[t,i]}}'));
     for (const name of ['t', 'i', '_', '$']) {
       expect(() => compileLockedKey(`stock:<${name}>`, minified)).toThrow(
-        `a name of one letter cannot be told from a minified one; use a longer name, its position such as <0>, @KeyParam('${name}')`,
+        `a name of one letter cannot be told from a minified one, which may be that of another parameter; use a longer name, its position such as <0>, @KeyParam('${name}')`,
       );
     }
-    expect(() => compileLockedKey('stock:<id>', minified)).toThrow("its parameters are 't', 'i'");
+    expect(() => compileLockedKey('stock:<id>', minified)).toThrow(
+      'its parameters are <0> t, <1> i, as a minifier names them; keep parameter names, or use its position such as <0>',
+    );
     expect(compileLockedKey('stock:<1>', minified)(['a', 'b'])).toEqual(['stock:b']);
   });
 
@@ -256,5 +260,123 @@ describe('compileLockedKey', () => {
     );
     expect(() => compileLockedKey('stock:<n>', plain)).toThrow('a name of one letter');
     expect(compileLockedKey('stock:<0.n>', plain)([{ n: 1 }])).toEqual(['stock:1']);
+  });
+});
+
+describe('compileLockedKey: parameters without a name', () => {
+  const take = (parameters: string): DecoratedMethod =>
+    methodOf(compiled(`class Stock { async take(${parameters}) {} }`));
+
+  it.each([
+    ['{ id }', 'id', '<0.id>'],
+    ['quantity, { id, name } = {}', 'id', '<1.id>'],
+    ['{ id: productId }', 'productId', '<0.id>'],
+    ['{ id: productId }', 'id', '<0.id>'],
+    ["{ 'x-id': id }", 'id', '<0.x-id>'],
+    ['{ order: { lines: [first, { sku = 1 }] } }', 'sku', '<0.order.lines.1.sku>'],
+    ['[, second]', 'second', '<0.1>'],
+    ['{ id, ...rest }', 'rest', '<0>'],
+  ])('shows the path for (%s) and <%s>', (parameters, name, path) => {
+    expect(() => compileLockedKey(`stock:<${name}>`, take(parameters))).toThrow(
+      new RegExp(
+        `^Cannot bind <${name}> in 'stock:<${name}>' of Stock\\.take: it is not a parameter, but a property of <\\d>, which is .+; write ${path}$`,
+      ),
+    );
+    expect(() => compileLockedKey(`stock:${path}`, take(parameters))).not.toThrow();
+  });
+
+  it.each(['{ [name]: id }', '[...ids]', "{ 'a b': id }"])('shows no path into (%s)', (pattern) => {
+    const bind = (): unknown => compileLockedKey('stock:<id>', take(pattern));
+    expect(bind).toThrow(`its parameters are <0> ${pattern}; use one of these`);
+  });
+
+  it('shows the name given by @KeyParam', () => {
+    class Orders {
+      async take(@KeyParam('order') { sku }: { sku: string }, quantity: number) {
+        return Promise.resolve([sku, quantity]);
+      }
+    }
+    const bind = (): unknown => compileLockedKey('stock:<id>', methodOf(Orders));
+    expect(bind).toThrow('its parameters are <order> { sku }, <1> quantity; use');
+  });
+});
+
+describe('compileLockedKey: defaults of parameters', () => {
+  class Stock {
+    async take(id = 'main', { sku } = { sku: 'x' }) {
+      return Promise.resolve([id, sku]);
+    }
+  }
+  const key = (template: string, ...args: unknown[]): unknown =>
+    compileLockedKey(template, methodOf(Stock))(args);
+
+  it.each([
+    ['stock:<id>', [], '<id>', "id = 'main'"],
+    ['stock:<0>', [undefined], '<0>', "id = 'main'"],
+    ['stock:<1.sku>', ['a'], '<1>', "{ sku } = { sku: 'x' }"],
+  ])('are not seen by %p', (template, args, placeholder, parameter) => {
+    expect(() => key(template, ...args)).toThrow(LockKeyError);
+    expect(() => key(template, ...args)).toThrow(
+      `Cannot build a lock key from '${template}' of Stock.take: ${placeholder} was left out, and its default in (${parameter}) is set when the method runs, after the key is built; pass it in the call, or use a function with the same default: @Locked((${parameter}) => …)`,
+    );
+  });
+
+  it('are not mistaken for the reason if the argument is there', () => {
+    expect(() => key('stock:<id>', null)).toThrow('<id> is null; pass a string');
+    expect(key('stock:<id>', 'x')).toEqual(['stock:x']);
+  });
+
+  it('are seen by none of a bound name', () => {
+    class Bound {
+      async take(@KeyParam('id') other = 'main') {
+        return Promise.resolve(other);
+      }
+    }
+    expect(() => compileLockedKey('stock:<id>', methodOf(Bound))([])).toThrow('<id> was left out');
+  });
+});
+
+describe('compileLockedKey: parameters that a bundler has renamed', () => {
+  const key = (parameters: string, template: string, ...args: unknown[]): string =>
+    compileLockedKey(
+      template,
+      methodOf(compiled(`class { async take(${parameters}) {} }`)),
+    )(args).toString();
+
+  it.each(['order2', 'order13', 'order1', 'order$1', 'order_1'])(
+    'binds the only parameter, %s',
+    (name) => expect(key(name, 'stock:<order.sku>', { sku: 'x' })).toBe('stock:x'),
+  );
+
+  it.each(['orders', 'order02', 'order2b', 'orderId', 'reorder2', 'orde2'])(
+    'does not bind %s, which no bundler makes',
+    (name) =>
+      expect(() => key(name, 'stock:<order>', 'x')).toThrow(`its parameters are <0> ${name}; use`),
+  );
+
+  it.each([
+    // The author may have had (order, order2), renamed the first, and forgotten the template.
+    ['target, order2', '<order>', '<1>'],
+    ['order2, quantity', '<order>', '<0>'],
+    ['order2, order3', '<order>', '<0> or <1>'],
+    ['order2, { order3 }', '<order>', '<0>'],
+    // esbuild makes these of (order, order2).
+    ['order2, order22', '<order2>', '<0> or <1>'],
+    ['order$1, order$1$1', '<order$1>', '<0> or <1>'],
+  ])('shows positions for (%s) and %s', (parameters, placeholder, positions) => {
+    const name = placeholder.slice(1, -1);
+    expect(() => key(parameters, `stock:${placeholder}`, 'x', 'y')).toThrow(
+      `; a bundler seems to have renamed '${name}', because other code has that name; use its position, ${positions}, @KeyParam('${name}') on the parameter, or a function`,
+    );
+  });
+
+  it('binds a name that no bundler makes, whatever the others are called', () => {
+    expect(key('order2, order', 'stock:<order>', 'x', 'y')).toBe('stock:y');
+    expect(key('item1, item10, item2', 'stock:<item2>', 'x', 'y', 'z')).toBe('stock:z');
+  });
+
+  it('binds a name with a number, unless another parameter may be its own', () => {
+    expect(key('order, order2', 'stock:<order2>', 'x', 'y')).toBe('stock:y');
+    expect(() => key('item1, item12', 'stock:<item1>', 'x')).toThrow('<0> or <1>');
   });
 });

@@ -1,9 +1,12 @@
 import { LockConfigError } from '../../core/lock.errors.js';
-import { quoted } from '../../core/runtime/quoted.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
+import type { KeyParamDecorator } from './key-param.types.js';
 
 import 'reflect-metadata';
 
 const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
+
+const IDENTIFIER = /[\p{ID_Start}$_][\p{ID_Continue}$]*/u;
 
 /**
  * Names a parameter for `@Locked`. Required if names do not survive the build (minifiers), and for parameters without a
@@ -12,29 +15,40 @@ const BINDINGS = Symbol.for('nestjs-locked/LockKeys');
  * @example
  * @Locked('stock:<id>')
  * async take(@KeyParam('id') id: string) {}
- * @throws LockConfigError if it is not on a parameter of an instance method, or if two parameters share a name
+ * @throws LockConfigError if it is not on a parameter of an instance method, if the name is not an identifier, or if
+ * two parameters share a name
  */
-export function KeyParam(name: string): ParameterDecorator {
-  return (target, method, index) => {
-    const owner = typeof target === 'function' ? target.name : target.constructor.name;
+export function KeyParam(name: string): KeyParamDecorator {
+  // Without parentheses, it gets the arguments of a decorator.
+  if (typeof name === 'object' || typeof name === 'function') {
+    throw new LockConfigError(
+      `Cannot apply @KeyParam in ${nameOf(name)}: it has no name; write it with parentheses, @KeyParam('id')`,
+    );
+  }
+  return (owner: unknown, property?: unknown, position?: unknown): void => {
+    const target = owner as object;
+    const method = property as string | symbol | undefined;
     const refuse = (problem: string): never => {
+      const where = `${nameOf(target)}${method === undefined ? '' : `.${String(method)}`}`;
       throw new LockConfigError(
-        `Cannot apply @KeyParam(${quoted(String(name))}) in ${owner}: ${problem}`,
+        `Cannot apply @KeyParam(${shownValue(name)}) in ${where}: ${problem}`,
       );
     };
-    if (typeof method === 'object' || typeof target === 'function' || method === undefined) {
-      refuse('it can only be used on the parameters of an instance method');
-    } else {
-      if (typeof name !== 'string' || !/^[\p{ID_Start}$_][\p{ID_Continue}$]*$/u.test(name)) {
-        refuse(
-          "the name must be an identifier; paths belong in the template: @Locked('stock:<order.sku>')",
-        );
-      }
-      const bindings = new Map(lockKeyBindings(target, method));
-      if (bindings.has(name)) refuse(`two parameters of ${String(method)} have this name`);
-      bindings.set(name, index);
-      Reflect.defineMetadata(BINDINGS, bindings, target, method);
+    if (typeof target === 'function' || typeof position !== 'number') {
+      refuse(
+        "it can only be used on the parameters of an instance method: async take(@KeyParam('id') id: string)",
+      );
     }
+    const [identifier = 'id'] = IDENTIFIER.exec(String(name)) ?? [];
+    if (identifier !== name) {
+      refuse(
+        `the name must be an identifier, such as '${identifier}'; a path belongs in the template: @Locked('stock:<${identifier}.sku>')`,
+      );
+    }
+    const bindings = new Map(lockKeyBindings(target, method as string | symbol));
+    if (bindings.has(name)) refuse('another parameter has this name; give each its own');
+    bindings.set(name, position as number);
+    Reflect.defineMetadata(BINDINGS, bindings, target, method as string | symbol);
   };
 }
 
@@ -46,4 +60,8 @@ export function lockKeyBindings(
   const bindings = Reflect.getOwnMetadata(BINDINGS, target, method) as
     ReadonlyMap<string, number> | undefined;
   return bindings ?? new Map<string, number>();
+}
+
+function nameOf(target: object): string {
+  return typeof target === 'function' ? target.name : target.constructor.name;
 }

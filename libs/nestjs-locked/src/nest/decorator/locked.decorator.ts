@@ -1,16 +1,16 @@
-import { isObject } from '../../core/arguments.js';
-import { LockConfigError } from '../../core/lock.errors.js';
 import type { GivenWhenBusy, LockKeys, OnBusy } from '../../core/lock.options.js';
-import { compileLockedKey, type KeyFunction } from './compile-locked-key.js';
+import { compileLockedKey } from './compile-locked-key.js';
 import { decoratedMethod } from './decorated-method.js';
 import { requestLockService } from './hidden-lock-service.js';
 import { checkedLockedOptions, type LockedOptions } from './locked.options.js';
+import { assertCalled, assertLockedArguments } from './locked-arguments.js';
 import { lockMethod } from './locked-method.js';
 import type {
   AnyMethod,
   FittingOnBusy,
   LockedMethod,
   LockedMethodOf,
+  ValidKey,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
 import { methodKind } from './method-kind.js';
@@ -49,10 +49,17 @@ export function Locked<M extends AnyMethod>(
   key: LockKeys | ((...args: Parameters<M>) => LockKeys),
   options?: LockedOptions<FittingOnBusy<M>>,
 ): LockedMethodOf<M>;
-export function Locked(key: LockKeys | KeyFunction, options: LockedOptions = {}) {
-  assertCalledWithKey(key, options);
+/** No call has this form: it ends the compiler's error about a wrong key with a sentence. */
+export function Locked<Key, Busy extends OnBusy>(
+  key: ValidKey<Key>,
+  options?: LockedOptions<Busy>,
+): LockedMethod;
+export function Locked(...args: unknown[]) {
+  assertCalled(args);
   return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
     const method = decoratedMethod(target, name, descriptor);
+    assertLockedArguments(args, method.className, String(name));
+    const [key, options = {}] = args;
     const { service, returns, ofCalls } = checkedLockedOptions(
       options,
       `@Locked on ${method.callSite}`,
@@ -76,16 +83,4 @@ export function Locked(key: LockKeys | KeyFunction, options: LockedOptions = {})
     });
     descriptor.value = wrapper;
   };
-}
-
-/**
- * @throws LockConfigError for `@Locked` without parentheses, which receives the class and the method instead of a key
- */
-function assertCalledWithKey(key: unknown, options: unknown): void {
-  if (!isObject(key)) return;
-  if (typeof options !== 'string' && typeof options !== 'symbol') return;
-  const className = (key.constructor as object['constructor'] | undefined)?.name ?? 'this class';
-  throw new LockConfigError(
-    `Cannot apply @Locked to ${className}.${String(options)}: it has no key; write @Locked('stock:<id>')`,
-  );
 }

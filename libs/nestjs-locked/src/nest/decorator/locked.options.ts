@@ -4,7 +4,7 @@ import type { OnBusy, WithLockOptions } from '../../core/lock.options.js';
 import type { OptionTable } from '../../core/option.js';
 import { checkedOnce } from '../../core/resolved.options.js';
 import { quoted } from '../../core/runtime/quoted.js';
-import { describeValue } from '../../core/runtime/shown-value.js';
+import { describeValue, shownValue } from '../../core/runtime/shown-value.js';
 import { RESULT_KINDS, type ResultKind } from '../result/result-kind.js';
 import { lockServiceToken } from './lock-service.token.js';
 
@@ -54,7 +54,9 @@ export function checkedLockedOptions(options: LockedOptions, where: string): Che
     throw new LockConfigError(`Invalid option of ${where}: ${problem}`);
   };
   if (!isObject(options)) {
-    refuse('the second argument must be an object, such as { waitMs: 0 }');
+    refuse(
+      `the second argument is ${shownValue(options)}, and must be an object, such as { waitMs: 0 }`,
+    );
   }
   if ((options as WithLockOptions).signal !== undefined) {
     refuse('a signal would be shared by all calls; use withLock for a wait that can be cancelled');

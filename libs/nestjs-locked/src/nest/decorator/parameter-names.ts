@@ -1,4 +1,10 @@
-import { type Expression, type Function as FunctionNode, parse, type Pattern } from 'acorn';
+import {
+  type Expression,
+  type Function as FunctionNode,
+  parse,
+  type Pattern,
+  type PrivateIdentifier,
+} from 'acorn';
 import type { DecoratedMethod } from './decorated-method.js';
 
 /** One parameter in the source of a method. */
@@ -6,6 +12,18 @@ export interface SourceParameter {
   /** Undefined for `{ id }: Order`, which has a position and no name. */
   readonly name: string | undefined;
   readonly isRest: boolean;
+  readonly hasDefault: boolean;
+  /** As it is written: `id`, `{ sku }`, `quantity = 1`, `...ids`. */
+  readonly text: string;
+  /** The values that `{ sku, items: [first] }` takes out, by path. */
+  readonly parts: readonly ParameterPart[];
+}
+
+/** A value that a parameter without a name takes out of its argument. */
+export interface ParameterPart {
+  readonly name: string;
+  /** The properties from the argument to the value; the last one may differ from the name. */
+  readonly path: readonly string[];
 }
 
 type Parameters = readonly SourceParameter[];
@@ -29,63 +47,107 @@ export function parametersInClass({ target, name }: DecoratedMethod): Parameters
   if (typeof constructor !== 'function' || typeof name === 'symbol') return undefined;
   let methods = METHODS_OF_CLASS.get(constructor);
   if (methods === undefined) {
-    methods = methodsOf(parseExpression(constructor.toString()));
+    methods = methodsOf(parsed(constructor.toString()));
     METHODS_OF_CLASS.set(constructor, methods);
   }
   return methods.get(name);
 }
 
-function methodsOf(source: Expression | undefined): ReadonlyMap<string, Parameters> {
+interface Parsed {
+  readonly code: string;
+  readonly expression: Expression | undefined;
+}
+
+function methodsOf({ expression, code }: Parsed): ReadonlyMap<string, Parameters> {
   const methods = new Map<string, Parameters>();
-  if (source?.type !== 'ClassExpression') return methods;
-  for (const member of source.body.body) {
+  if (expression?.type !== 'ClassExpression') return methods;
+  for (const member of expression.body.body) {
     if (member.type !== 'MethodDefinition' || member.static) continue;
-    const { key, computed } = member;
-    if (key.type === 'Literal') methods.set(String(key.value), parametersOf(member.value));
-    else if (key.type === 'Identifier' && !computed) {
-      methods.set(key.name, parametersOf(member.value));
-    }
+    const name = propertyName(member.key, member.computed);
+    if (name !== undefined) methods.set(name, parametersOf(member.value, code));
   }
   return methods;
 }
 
 function parametersInSource(source: string): Parameters | undefined {
-  const object = parseExpression(`{ ${source} }`);
-  const member = object?.type === 'ObjectExpression' ? object.properties[0] : undefined;
-  const method = member?.type === 'Property' ? member.value : parseExpression(source);
+  const { expression, code } = parsed(`{ ${source} }`);
+  const member = expression?.type === 'ObjectExpression' ? expression.properties[0] : undefined;
+  if (member?.type === 'Property') return parametersOfFunction(member.value, code);
+  const alone = parsed(source);
+  return parametersOfFunction(alone.expression, alone.code);
+}
+
+function parametersOfFunction(
+  method: Expression | undefined,
+  code: string,
+): Parameters | undefined {
   return method?.type === 'FunctionExpression' || method?.type === 'ArrowFunctionExpression'
-    ? parametersOf(method)
+    ? parametersOf(method, code)
     : undefined;
 }
 
-function parametersOf(method: FunctionNode): Parameters {
+function parametersOf(method: FunctionNode, code: string): Parameters {
   return method.params.map((parameter) => {
     const isRest = parameter.type === 'RestElement';
-    return { name: nameOf(isRest ? parameter.argument : parameter), isRest };
+    const hasDefault = parameter.type === 'AssignmentPattern';
+    const pattern = isRest ? parameter.argument : hasDefault ? parameter.left : parameter;
+    return {
+      name: pattern.type === 'Identifier' ? pattern.name : undefined,
+      isRest,
+      hasDefault,
+      text: code.slice(parameter.start, parameter.end).replaceAll(/\s+/g, ' '),
+      parts: pattern.type === 'Identifier' || isRest ? [] : partsOf(pattern, []),
+    };
   });
 }
 
-function nameOf(parameter: Pattern): string | undefined {
-  const pattern = parameter.type === 'AssignmentPattern' ? parameter.left : parameter;
-  return pattern.type === 'Identifier' ? pattern.name : undefined;
+function partsOf(pattern: Pattern, path: readonly string[]): ParameterPart[] {
+  switch (pattern.type) {
+    case 'Identifier':
+      return [{ name: pattern.name, path }];
+    case 'AssignmentPattern':
+      return partsOf(pattern.left, path);
+    case 'ArrayPattern':
+      return pattern.elements.flatMap((element, index) =>
+        element === null || element.type === 'RestElement'
+          ? []
+          : partsOf(element, [...path, String(index)]),
+      );
+    case 'ObjectPattern':
+      return pattern.properties.flatMap((property) => {
+        if (property.type === 'RestElement') return partsOf(property.argument, path);
+        const name = propertyName(property.key, property.computed);
+        return name === undefined ? [] : partsOf(property.value, [...path, name]);
+      });
+    case 'RestElement':
+    case 'MemberExpression':
+      return [];
+  }
 }
 
-function parseExpression(source: string): Expression | undefined {
+/** Undefined for a computed name, whose value is not in the source, and for a private one. */
+function propertyName(key: Expression | PrivateIdentifier, computed: boolean): string | undefined {
+  if (key.type === 'Literal') return String(key.value);
+  return key.type === 'Identifier' && !computed ? key.name : undefined;
+}
+
+function parsed(source: string): Parsed {
+  const code = `(${source}\n)`;
   // The source is parsed as a module first, because only there may a class contain `import.meta` or extend an awaited
   // value, and then as a script, where `await` may be a name.
   for (const sourceType of ['module', 'script'] as const) {
     try {
-      const { body } = parse(`(${source}\n)`, {
+      const { body } = parse(code, {
         ecmaVersion: 'latest',
         sourceType,
         // A nested class may use a private name of its outer class, which this source does not include.
         checkPrivateFields: false,
       });
-      if (body[0]?.type === 'ExpressionStatement') return body[0].expression;
+      if (body[0]?.type === 'ExpressionStatement') return { code, expression: body[0].expression };
     } catch {
       // The source has syntax unknown to acorn, or is `[native code]`. If the other source type fails too, the caller
       // reports an error that lists the ways out.
     }
   }
-  return undefined;
+  return { code, expression: undefined };
 }
