@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { installedManifest, ourManifest,OURS, OURS_FOLDER } from './packages.js';
+import { installedManifest, ourManifest, OURS, OURS_FOLDER } from './packages.js';
 
 /** What a package says about itself, and how large it is. */
 export interface PackageFacts {
