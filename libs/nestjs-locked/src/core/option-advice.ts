@@ -5,18 +5,21 @@ const MOST_EDITS = 2;
  * What to write instead of an unknown name.
  *
  * @param elsewhere known names that belong elsewhere, each with the place
+ * @param otherwise what to say of a name that resembles none. @default all names
  */
 export function adviceFor(
   name: string,
   table: Readonly<Record<string, { readonly otherNames?: readonly string[] }>>,
   elsewhere: Readonly<Record<string, string>>,
+  otherwise?: string,
 ): string {
   if (Object.hasOwn(elsewhere, name)) return elsewhere[name] as string;
   const names = Object.keys(table);
   const other = name.toLowerCase();
   const meant =
     names.find((known) => table[known]?.otherNames?.includes(other)) ?? closest(name, names);
-  return meant === undefined ? `there are ${names.join(', ')}` : `did you mean '${meant}'?`;
+  if (meant !== undefined) return `did you mean '${meant}'?`;
+  return otherwise ?? `there are ${names.join(', ')}`;
 }
 
 function closest(name: string, names: readonly string[]): string | undefined {

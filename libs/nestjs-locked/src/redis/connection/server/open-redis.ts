@@ -5,10 +5,18 @@ import {
   Redis,
   type RedisOptions as AnyRedisOptions,
 } from 'ioredis';
-import { LockConfigError } from '../../../core/lock.errors.js';
 import { shownValue } from '../../../core/runtime/shown-value.js';
+import { invalidConnection } from './connection-error.js';
+import {
+  assertClusterOptions,
+  assertDatabase,
+  assertNodes,
+  assertRedisOptions,
+} from './connection-options.js';
+import { assertUrl } from './connection-url.js';
+import { reasonOf } from './reason-of.js';
 import type { RedisClient } from './redis-client.js';
-import type { RedisCluster } from './redis-cluster.js';
+import { type RedisCluster, startupNodesOf } from './redis-cluster.js';
 
 /** The reply mapping of ioredis 6 does not affect the locks, and ioredis 5 has none. */
 export type RedisOptions = Omit<AnyRedisOptions, 'replyMapping'>;
@@ -34,36 +42,67 @@ export interface OpenedRedis {
  * @throws LockConfigError if `connection` is invalid
  */
 export function openRedis(connection: RedisConnectionOptions): OpenedRedis {
-  if (isClient(connection) || isClusterClient(connection))
+  if (isClient(connection)) {
+    assertDatabase(connection.options.db);
     return { client: connection, close: async () => {} };
+  }
+  if (isClusterClient(connection)) {
+    assertNodes(startupNodesOf(connection));
+    return { client: connection, close: async () => {} };
+  }
   const client = isClusterOptions(connection) ? newCluster(connection) : newClient(connection);
   return { client, close: async () => client.disconnect() };
 }
 
-function newCluster({ cluster, ...options }: RedisClusterOptions): Cluster {
-  if (!Array.isArray(cluster) || cluster.length === 0) {
-    throw new LockConfigError(
-      `Invalid option connection: cluster must be a list of nodes, such as [{ host: 'redis-1', port: 6379 }]`,
-    );
-  }
-  const nodes = [...(cluster as readonly ClusterNode[])];
+function newCluster(connection: RedisClusterOptions): Cluster {
+  assertClusterOptions(connection);
+  const { cluster, ...options } = connection;
   const own = { ...options, lazyConnect: true } as ConstructorParameters<typeof Cluster>[1];
-  return new Cluster(nodes, own);
+  return made(() => new Cluster([...cluster], own));
 }
 
 function newClient(connection: string | RedisOptions): Redis {
+  if (typeof connection === 'string') {
+    assertUrl(connection);
+    const url = connection.replace(/^valkey/, 'redis');
+    return made(() => new Redis(url, { lazyConnect: true }));
+  }
   const kind = kindOf(connection);
   if (kind !== undefined) {
-    throw new LockConfigError(
-      `Invalid option connection: ${kind} cannot be used; pass a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
+    throw invalidConnection(
+      `${kind} cannot be used; pass a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
     );
   }
-  if (isPlainObject(connection)) return new Redis({ ...connection, lazyConnect: true });
-  if (typeof connection === 'string' && /^((redis|valkey)s?|unix):\/\//.test(connection))
-    return new Redis(connection.replace(/^valkey/, 'redis'), { lazyConnect: true });
-  throw new LockConfigError(
-    `Invalid option connection: ${shownValue(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client`,
-  );
+  if (!isPlainObject(connection)) {
+    throw invalidConnection(
+      `${shownValue(connection)} must be a URL such as 'redis://localhost:6379', ioredis options, or an ioredis client${adviceFor(connection)}`,
+    );
+  }
+  assertRedisOptions(connection);
+  return made(() => new Redis({ ...connection, lazyConnect: true }));
+}
+
+/** ioredis refuses some options itself, such as a reply mapping that the protocol does not have. */
+function made<Client>(make: () => Client): Client {
+  try {
+    return make();
+  } catch (cause) {
+    throw invalidConnection(`ioredis refuses it: ${reasonOf(cause)}`, { cause });
+  }
+}
+
+/** What to do with something that is neither text nor options. */
+function adviceFor(connection: unknown): string {
+  if (connection === undefined || connection === null)
+    return '; if a ConfigService or an environment variable has it, that variable is not set';
+  if (connection instanceof URL) return '; pass its text: url.href';
+  if (Array.isArray(connection)) {
+    return '; for a Redis Cluster, pass { cluster: [{ host, port }] }, for Sentinel { sentinels: [{ host, port }], name }';
+  }
+  if (typeof connection === 'function')
+    return '; pass what it makes: call it, or write new before a class';
+  if (isThenable(connection)) return '; await it, in an async useFactory of forRootAsync';
+  return '';
 }
 
 /** The kind of another library's client, recognized by its specific methods. */
@@ -94,6 +133,10 @@ function isClusterClient(connection: RedisConnectionOptions): connection is Redi
 
 function isClusterOptions(connection: RedisConnectionOptions): connection is RedisClusterOptions {
   return isPlainObject(connection) && 'cluster' in connection;
+}
+
+function isThenable(value: unknown): boolean {
+  return typeof (value as { then?: unknown } | null)?.then === 'function';
 }
 
 function isNamedCluster(connection: object): boolean {

@@ -35,7 +35,11 @@ export interface RedisClient {
 export interface RedisConnection extends ScriptClient {
   /** For instance `connecting`, `connect`, `ready`, `reconnecting`, `end`. */
   readonly status: string;
-  readonly options: object;
+  /** The client's, with the overriding ones. */
+  readonly options: {
+    /** The database that was asked for. */
+    readonly db?: number | undefined;
+  };
   /** The socket; undefined before the first attempt to connect. */
   readonly stream?: {
     cork(): void;

@@ -51,6 +51,12 @@ export interface Address {
 
 type NatMap = Readonly<Record<string, Address>> | ((address: string) => Address | null);
 
+/** The nodes that were given to a Cluster. ioredis has them, but not in its types. */
+export function startupNodesOf(client: RedisCluster): readonly unknown[] {
+  const { startupNodes } = client as { startupNodes?: unknown };
+  return Array.isArray(startupNodes) ? startupNodes : [];
+}
+
 export function isCluster(client: RedisClient | RedisCluster): client is RedisCluster {
   return 'isCluster' in client && client.isCluster;
 }

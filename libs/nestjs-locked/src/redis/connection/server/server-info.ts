@@ -19,6 +19,7 @@ export interface ServerInfo {
  */
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
+  if (/^redis_mode:sentinel/m.test(info)) throw sentinelError();
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
   // Another server may have taken the port of a removed node, and would grant locks held elsewhere.
   if (inCluster && /^cluster_enabled:0/m.test(info)) throw noClusterError();
@@ -69,6 +70,12 @@ export function unsuitableServer(answer: unknown): LockConfigError | undefined {
     );
   }
   return undefined;
+}
+
+function sentinelError(): LockConfigError {
+  return new LockConfigError(
+    `The server in 'connection' is a sentinel, which has no keys: pass { sentinels: [{ host, port }], name }, with the name of the master`,
+  );
 }
 
 /** Only KeyDB has such servers. */

@@ -16,9 +16,10 @@ import {
   isUnknownScript,
   lacksRights,
 } from '../../scripts/reply-error.js';
-import { reasonOf } from '../server/reason-of.js';
+import { ClosingServerError, reasonOf } from '../server/reason-of.js';
 import type { RedisClient, RedisConnection } from '../server/redis-client.js';
 import type { RequiredReplicas } from '../server/required-replicas.js';
+import { selectDatabase } from '../server/select-database.js';
 import { readServerInfo, type ServerInfo } from '../server/server-info.js';
 import { Heartbeat } from '../silence/heartbeat.js';
 import { IdleReplacement } from '../silence/idle-replacement.js';
@@ -77,12 +78,12 @@ const MOST_WAITING = 1_000;
  * takes no more memory than `MOST_WAITING` commands. A command that was in flight when its connection broke is sent
  * again on the next one. That does no harm, because the scripts are idempotent for each token.
  *
- * A new connection is admitted when its server is known to be a master and has our scripts. The server may forget them
- * later (SCRIPT FLUSH). It then refuses every command that names its script by the hash, while one that carries its
- * whole script still runs. A forgotten command resent at once could therefore run after later commands for the same
- * lock. So nothing new is sent until every command in flight was answered; then the forgotten ones are resent with
- * their whole scripts, in order. If a later command for the same lock was answered meanwhile, the order cannot be
- * restored, and the forgotten command fails instead.
+ * A new connection is admitted when its server is known to be a master, has selected our database, and has our scripts.
+ * The server may forget them later (SCRIPT FLUSH). It then refuses every command that names its script by the hash,
+ * while one that carries its whole script still runs. A forgotten command resent at once could therefore run after
+ * later commands for the same lock. So nothing new is sent until every command in flight was answered; then the
+ * forgotten ones are resent with their whole scripts, in order. If a later command for the same lock was answered
+ * meanwhile, the order cannot be restored, and the forgotten command fails instead.
  *
  *     waiting ──sent──▶ unanswered ──────────▶ answered, or failed
  *        ▲               │      │                     ▲
@@ -145,7 +146,7 @@ export class CommandConnection {
       closed: () => {
         this.#connections++;
         if (!this.#isAdmitted && this.#lastError === undefined)
-          this.#failed(new Error('the server closes the connection'));
+          this.#failed(new ClosingServerError());
         this.#lose();
       },
       failed: (error) => this.#failed(error),
@@ -297,14 +298,17 @@ export class CommandConnection {
     let tookMs: number;
     try {
       own.sends();
-      const [info] = await Promise.all([
-        redis.info('default').catch(unlessForbidden('')),
+      const isPrepared = Promise.all([
+        selectDatabase(redis),
         ...this.#options.scripts.map(({ lua }) =>
           redis.script('LOAD', lua).catch(unlessForbidden(undefined)),
         ),
       ]);
+      isPrepared.catch(() => {}); // awaited below, because what the server says about itself explains more
+      const info = await redis.info('default').catch(unlessForbidden(''));
       if (connection !== this.#connections) return;
       server = readServerInfo(info, this.#options.inCluster);
+      await isPrepared;
       tookMs = this.#options.clock.now() - askedAt;
       if (tookMs > this.#options.timeLimitMs) await this.#assertInTime(own, tookMs);
       if (connection !== this.#connections) return;

@@ -1,0 +1,57 @@
+import { LockConfigError } from '../../../core/lock.errors.js';
+import { isReplyError } from '../../scripts/reply-error.js';
+import { reasonOf } from './reason-of.js';
+import type { RedisConnection } from './redis-client.js';
+
+/**
+ * Selects the database of a new connection. ioredis has done so too, but if the server refuses, it stays in database 0,
+ * where others take their locks.
+ *
+ * @throws LockConfigError if the server does not have it · any other error of the command, which may pass
+ */
+export async function selectDatabase(redis: RedisConnection): Promise<void> {
+  const { db: database = 0 } = redis.options;
+  if (database === 0) return;
+  try {
+    await redis.call('SELECT', database);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    throw await missingDatabase(redis, database, error);
+  }
+}
+
+/** Everything else has a code of its own, such as NOPERM, BUSY or LOADING. */
+function isMissing(error: unknown): boolean {
+  return isReplyError(error) && error.message.startsWith('ERR ');
+}
+
+async function missingDatabase(
+  redis: RedisConnection,
+  database: number,
+  cause: unknown,
+): Promise<LockConfigError> {
+  const missing = `Database ${database} in 'connection' does not exist`;
+  if (reasonOf(cause).includes('cluster mode')) {
+    return new LockConfigError(
+      `${missing}: a Redis Cluster has only database 0; leave the number out`,
+      undefined,
+      { cause },
+    );
+  }
+  const count = await databasesOf(redis);
+  const which =
+    count === undefined
+      ? ` (${reasonOf(cause)}); most servers have 16, numbered from 0`
+      : `: the server has ${count}, numbered from 0`;
+  return new LockConfigError(
+    `${missing}${which}; use another number, or raise 'databases' in the configuration of the server`,
+    undefined,
+    { cause },
+  );
+}
+
+/** How many databases the server has; undefined if it does not tell. */
+async function databasesOf(redis: RedisConnection): Promise<string | undefined> {
+  const answer = await redis.call('CONFIG', 'GET', 'databases').catch(() => undefined);
+  return /\d+/.exec(JSON.stringify(answer ?? ''))?.[0];
+}
