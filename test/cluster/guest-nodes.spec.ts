@@ -26,7 +26,7 @@ const scripts = new LockScripts({
 });
 const ignore = (): void => {};
 const listener: LockServersListener = {
-  ...{ message: ignore, connected: ignore, subscribed: ignore, replaced: ignore },
+  ...{ message: ignore, awaited: ignore, connected: ignore, subscribed: ignore, replaced: ignore },
   ...{ lost: ignore, back: ignore, rightsLost: ignore, rightsBack: ignore },
   ...{ inboxLost: ignore, inboxFails: ignore, inboxBack: ignore },
 };
@@ -75,7 +75,7 @@ it('no connection is opened to a node that is named after the locks were closed'
   const nodes = await clusterNodes(clock);
   const handshake = new RedisHandshake({
     ...{ clock, server: 'the Redis Cluster', rights: () => '', usesTls: false, inCluster: true },
-    limitMs: 20_000,
+    ...{ limitMs: 20_000, awaited: ignore },
   });
   await nodes.open(handshake, 20_000);
   handshake.closed();

@@ -123,6 +123,22 @@ describe('while the store is away', () => {
     expect(clock.timers).toBe(0);
   });
 
+  it('a start that fails leaves no timer behind, and reports nothing', async () => {
+    const clock = new FakeClock();
+    const store = new ScriptedStore();
+    store.open = async (listener) => {
+      listener.storeAwaited?.(cause);
+      return Promise.reject(cause);
+    };
+    const events: LockEvent[] = [];
+    const report = (event: LockEvent): void => void events.push(event);
+    const options = resolveServiceOptions({});
+    const engine = new LockEngine({ store, clock, options, report, random: () => 0 });
+    await expect(engine.open()).rejects.toBe(cause);
+    expect(clock.timers).toBe(0);
+    expect(events).toEqual([]);
+  });
+
   it('closing the application while it looks for the store is not reported as an outage', async () => {
     const clock = new FakeClock();
     const store = new ScriptedStore();
@@ -134,10 +150,11 @@ describe('while the store is away', () => {
     const options = resolveServiceOptions({});
     const late = new LockEngine({ store, clock, options, report, random: () => 0 });
     late.openLater(cause);
-    expect(events).toEqual([{ type: 'store-lost', cause }]);
+    const awaited = { type: 'store-awaited', address: 'The lock store', cause };
+    expect(events).toEqual([awaited]);
     await late.close(0);
     await settled();
-    expect(events).toEqual([{ type: 'store-lost', cause }]);
+    expect(events).toEqual([awaited]);
   });
 
   it('work that ends gives its result at once, and the release follows', async () => {

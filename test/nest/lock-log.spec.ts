@@ -69,6 +69,14 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     { type: 'unfenced-lock', ...lock, connection: 'main' },
     /^warn No transaction was opened under lock 'stock:1' of 'StockService.take', but meanwhile a transaction without a lock was committed on connection 'main'/,
   ],
+  [
+    { type: 'store-awaited', address: 'redis://redis:6379', cause },
+    /^warn Waiting for Redis at redis:\/\/redis:6379: the reason$/,
+  ],
+  [
+    { type: 'store-found', address: 'redis://redis:6379', awaitedMs: 900.4 },
+    /^log Connected to Redis at redis:\/\/redis:6379 after 900 ms$/,
+  ],
   [{ type: 'store-lost', cause }, /^error Redis is lost: the reason\. /],
   [{ type: 'store-back', awayMs: 900.4 }, /^log Redis is back after 900 ms$/],
   [{ type: 'inbox-lost', cause }, /^error Messages from Redis do not arrive: the reason\. /],

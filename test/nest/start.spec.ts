@@ -1,8 +1,15 @@
 /** What happens when Redis is away at the start, and what a refused start says. */
 import { describe, expect, it, jest } from '@jest/globals';
-import { type INestApplicationContext, Injectable } from '@nestjs/common';
+import { type DynamicModule, type INestApplicationContext, Injectable } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { Locked, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
+import {
+  LockConfigError,
+  Locked,
+  LockService,
+  LockStoreError,
+  RedisLockModule,
+  type RedisLockModuleOptions,
+} from 'nestjs-locked';
 import { readFileSync } from 'node:fs';
 import { type AddressInfo, connect, type Server, type Socket } from 'node:net';
 import { createServer } from 'node:tls';
@@ -68,6 +75,106 @@ describe('startMs', () => {
   });
 });
 
+describe('what the log says of a start', () => {
+  async function startLogged(...modules: DynamicModule[]) {
+    const logger = new RecordingLogger();
+    const root = { module: class Root {}, imports: modules };
+    const starting = NestFactory.createApplicationContext(root, { logger, abortOnError: false });
+    afterTest(() => starting.then((app) => app.close()).catch(() => {}));
+    return { starting, lines: () => logger.lines('nestjs-locked') };
+  }
+
+  /** What an orchestrator does that starts Redis with, or after, the application. */
+  it('without an outage: that it waits for Redis, where and why, and that it is connected', async () => {
+    const late = await startRedisServer();
+    await late.kill();
+    const lockModule = RedisLockModule.forRoot({ connection: late.url, startMs: 60_000 });
+    const { starting, lines } = await startLogged(lockModule);
+    const waits = `warn Waiting for Redis at ${late.url}: connect ECONNREFUSED 127.0.0.1:${late.port}; check the address in 'connection', and that Redis runs`;
+    await eventually(() => expect(lines()).toEqual([waits]));
+    await late.restart();
+    await starting;
+    expect(lines()).toEqual([waits, expect.stringMatching(connectedTo(late.url))]);
+  });
+
+  it('nothing if Redis is there', async () => {
+    const { starting, lines } = await startLogged(
+      RedisLockModule.forRoot({ connection: server.url }),
+    );
+    await starting;
+    expect(lines()).toEqual([]);
+  });
+
+  it('once, if Redis never comes: the error of the start says the rest', async () => {
+    const away = await startRedisServer();
+    await away.kill();
+    const lockModule = RedisLockModule.forRoot({ connection: away.url, startMs: 2_000 });
+    const { starting, lines } = await startLogged(lockModule);
+    await expect(starting).rejects.toThrow(`Cannot connect within`);
+    expect(lines()).toEqual([expect.stringMatching(/^warn Waiting for Redis at .*ECONNREFUSED/)]);
+  });
+
+  it('of a server that accepts connections, and says nothing', async () => {
+    const proxy = await TcpProxy.start(server.port);
+    proxy.silenceNewest({ alsoToCome: true });
+    const lockModule = RedisLockModule.forRoot({ connection: proxy.url, startMs: 60_000 });
+    const { starting, lines } = await startLogged(lockModule);
+    const waits = `warn Waiting for Redis at ${proxy.url}: it has not answered yet`;
+    await eventually(() => expect(lines()).toEqual([waits]));
+    proxy.heal();
+    proxy.cut();
+    await starting;
+    expect(lines().at(-1)).toMatch(connectedTo(proxy.url));
+  });
+
+  it('of each of several services, one after the other', async () => {
+    const servers = [await startRedisServer(), await startRedisServer()];
+    for (const one of servers) await one.kill();
+    const modules = servers.map(({ url }, i) =>
+      RedisLockModule.forRoot({ name: `service-${i}`, connection: url, startMs: 60_000 }),
+    );
+    const { starting, lines } = await startLogged(...modules);
+    for (const one of servers) {
+      const waits = `warn Waiting for Redis at ${one.url}: connect ECONNREFUSED`;
+      await eventually(() => expect(lines().at(-1)).toContain(waits));
+      await one.restart();
+    }
+    await starting;
+    for (const { url } of servers)
+      expect(lines()).toContainEqual(expect.stringMatching(connectedTo(url)));
+    expect(lines()).toHaveLength(4);
+  });
+
+  it.each<[string, (port: number) => RedisLockModuleOptions['connection'], string]>([
+    [
+      'a cluster',
+      (port) => ({
+        cluster: [{ host: '127.0.0.1', port }, `redis://app:secret@127.0.0.1:${port}`],
+      }),
+      'the Redis Cluster of 127.0.0.1:<port>, 127.0.0.1:<port>',
+    ],
+    [
+      'sentinels',
+      (port) => ({ sentinels: [{ host: '127.0.0.1', port }], name: 'mymaster' }),
+      "master 'mymaster' of the sentinels 127.0.0.1:<port>",
+    ],
+  ])('of %s', async (_, connection, address) => {
+    const away = await startRedisServer();
+    await away.kill();
+    const options = { connection: connection(away.port), startMs: 2_000 };
+    const { starting, lines } = await startLogged(RedisLockModule.forRoot(options));
+    await expect(starting).rejects.toBeInstanceOf(LockStoreError);
+    const at = address.replaceAll('<port>', `${away.port}`);
+    expect(lines()[0]).toMatch(`warn Waiting for Redis at ${at}: `);
+    expect(lines()[0]).toContain('ECONNREFUSED');
+    await expect(starting).rejects.toThrow(`ms, at ${at}: `);
+  });
+});
+
+function connectedTo(url: string): RegExp {
+  return new RegExp(`^log Connected to Redis at ${url} after \\d+ ms$`);
+}
+
 describe('startWithoutRedis', () => {
   async function startWithout({ startMs = 50, delayMs = 0 } = {}, ...args: string[]) {
     const logger = new RecordingLogger();
@@ -105,7 +212,9 @@ describe('startWithoutRedis', () => {
     ]) {
       const error = await failure(call);
       expect(error).toBeInstanceOf(LockStoreError);
-      expect(error.message).toMatch(/away for \d+ ms: Cannot connect within .*ECONNREFUSED/);
+      expect(error.message).toMatch(
+        /^redis:\/\/127\.0\.0\.1:\d+ has not been reached for \d+ ms: .*ECONNREFUSED.*; check the address/,
+      );
       expect(error.ms).toBeLessThan(5_000); // the default is to wait twice as long
     }
     expect(stock.runs).toBe(0);
@@ -113,8 +222,10 @@ describe('startWithoutRedis', () => {
     await redis.restart();
     await isServed(app);
     expect(logger.lines('nestjs-locked')).toEqual([
-      expect.stringMatching(/^error Redis is lost: Cannot connect within .*ECONNREFUSED/),
-      expect.stringMatching(/^log Redis is back after \d+ ms$/),
+      expect.stringMatching(
+        /^warn Waiting for Redis at redis:\/\/127\.0\.0\.1:\d+: .*ECONNREFUSED/,
+      ),
+      expect.stringMatching(/^log Connected to Redis at redis:\/\/127\.0\.0\.1:\d+ after \d+ ms$/),
     ]);
     const lock = await locks.acquire('who', { label: 'me' });
     expect((await locks.inspect('who'))?.holder).toMatchObject({ pid: process.pid, label: 'me' });
@@ -177,14 +288,16 @@ describe('a TLS connection that is refused at the start', () => {
 
   it('says why: the certificate is signed by no trusted authority', async () => {
     const error = await failure(start(`rediss://127.0.0.1:${await behindTls()}`));
-    expect(error).toBeInstanceOf(LockStoreError);
-    expect(error.message).toMatch(/at rediss:\/\/127\.0\.0\.1:\d+: self-signed certificate/);
+    expect(error).toBeInstanceOf(LockConfigError);
+    expect(error.message).toMatch(
+      /^The certificate of rediss:\/\/127\.0\.0\.1:\d+ is signed by no authority that Node knows: self-signed certificate; .*tls: \{ ca \}/,
+    );
   });
 
   it('says why: the server does not speak TLS', async () => {
     const error = await failure(start(`rediss://127.0.0.1:${server.port}`));
     expect(error.message).toMatch(
-      /at rediss:.*: Redis did not answer \(does this port speak TLS\?\)/,
+      /at rediss:.*: Redis did not answer; .*; if this port does not speak TLS, write redis:\/\/ instead/,
     );
   });
 

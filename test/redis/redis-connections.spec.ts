@@ -41,7 +41,8 @@ async function start() {
   const told: string[] = [];
   const nothing = (): void => {};
   const listener: LockServersListener = {
-    ...{ message: nothing, subscribed: nothing, inboxBack: nothing, inboxLost: nothing },
+    ...{ message: nothing, awaited: nothing, subscribed: nothing },
+    ...{ inboxBack: nothing, inboxLost: nothing },
     ...{ rightsLost: nothing, rightsBack: nothing, replaced: nothing },
     ...{ lost: nothing, back: nothing, connected: nothing },
     inboxFails: () => void told.push('inboxFails'),

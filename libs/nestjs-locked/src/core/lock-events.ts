@@ -62,7 +62,11 @@ export type LockEvent =
    * it may belong to the lock, if the async context was lost. Reported once per connection.
    */
   | (OfLock & { readonly type: 'unfenced-lock'; readonly connection: string })
-  /** The store cannot be reached. Reported once, and again when the reason changes. */
+  /** The store could not be reached yet, at the start. Reported like `store-lost`. */
+  | { readonly type: 'store-awaited'; readonly address: string; readonly cause: LockStoreError }
+  /** The store was reached for the first time, after `store-awaited`. */
+  | { readonly type: 'store-found'; readonly address: string; readonly awaitedMs: number }
+  /** The store cannot be reached any more. Reported once, and again when the reason changes. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }
   /** No message reaches this process, although the store can be reached. Reported like `store-lost`. */

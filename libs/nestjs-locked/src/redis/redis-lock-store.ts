@@ -141,6 +141,10 @@ export class RedisLockStore implements LockStore {
     });
   }
 
+  get address(): string {
+    return this.#servers.address;
+  }
+
   listensFor(key: string): boolean {
     return this.#servers.listensFor(key);
   }
@@ -163,6 +167,7 @@ export class RedisLockStore implements LockStore {
     const { startMs = START_MS } = this.#options;
     // A short or zero `startMs` must not make later attempts fail.
     const limitMs = this.#isRepeated ? Math.max(startMs, START_MS) : startMs;
+    if (!this.#isRepeated) listener.storeAwaited?.(new LockStoreError('it has not answered yet'));
     this.#isRepeated = true;
     // Reports of an attempt that fails later would never be revoked, so they are held back.
     const early: (() => void)[] = [];
@@ -172,6 +177,9 @@ export class RedisLockStore implements LockStore {
       const servers = await this.#servers.open(
         {
           message: (message) => listener.message(message),
+          awaited: (cause) => {
+            if (!isOpen) listener.storeAwaited?.(cause);
+          },
           subscribed: (node) => listener.reconnected(node),
           inboxBack: (node) => whenOpen(() => listener.inboxBack?.(node)),
           inboxLost: (cause, node) => whenOpen(() => listener.inboxLost(node, cause)),

@@ -60,6 +60,7 @@ function tellCut(listener: StoreListener): void {
 
 /** The in-memory store behind a line. While the line is cut, every command fails and no message arrives. */
 export class InterruptibleStore implements LockStore {
+  readonly address = 'TestLocks';
   readonly processId: string;
   readonly commandTimeoutMs: number;
   readonly inspector: LockInspector;

@@ -5,7 +5,7 @@ import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
-import { STORE_REFUSES, STORE_SILENT } from '../store/outage.js';
+import { Outage, STORE_REFUSES, STORE_SILENT, storeAwaited } from '../store/outage.js';
 import { Outages } from '../store/outages.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
@@ -45,6 +45,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     scheduler,
     loopTurn: new LoopTurn(),
     watchdog,
+    awaited: new Outage(clock, Infinity, report, storeAwaited(store.address ?? 'The lock store')),
     outages,
     silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
     refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),

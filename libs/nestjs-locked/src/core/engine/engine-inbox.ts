@@ -71,6 +71,10 @@ export class EngineInbox implements StoreListener {
     });
   }
 
+  storeAwaited(cause: LockStoreError): void {
+    inNeutralContext(() => this.#parts.awaited.begins(cause));
+  }
+
   storeLost(cause: LockStoreError, node?: string): void {
     inNeutralContext(() => this.#parts.outages.begins(cause, node));
   }

@@ -56,13 +56,23 @@ export class EngineLifetime {
   /** @throws LockStoreError · LockConfigError · LockAbortedError if it is already closed, or is closed meanwhile */
   async open(): Promise<void> {
     this.#assertNotClosed();
-    if (this.#isLate) this.#parts.outages.assertNone();
-    this.#opening ??= inNeutralContext(() => this.#parts.store.open(this.#inbox));
+    if (this.#isLate) this.#parts.awaited.throwError();
+    this.#opening ??= inNeutralContext(() => this.#openStore());
     await this.#opening;
     this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
     this.#closeLocks = registerLocks(this.#inTransactions);
+  }
+
+  async #openStore(): Promise<void> {
+    const { store, awaited } = this.#parts;
+    try {
+      await store.open(this.#inbox);
+      awaited.ends();
+    } finally {
+      awaited.close();
+    }
   }
 
   /** Keeps trying to open the store after `open` has failed. Until it is open, every call fails at once. */
@@ -72,24 +82,30 @@ export class EngineLifetime {
   }
 
   async #openLater(cause: LockStoreError): Promise<void> {
-    const { outages, store, clock } = this.#parts;
-    outages.begins(cause);
-    outages.reportNow();
+    const { awaited, clock } = this.#parts;
+    this.#noteFailure(cause);
+    awaited.reportNow();
     while (this.#closed === undefined) {
       try {
-        this.#opening = store.open(this.#inbox);
+        this.#opening = this.#openStore();
         await this.#opening;
         this.#isLate = false;
-        await this.open();
-        return outages.ends();
+        return await this.open();
       } catch (error) {
         if (this.#closed !== undefined) return; // the failure says nothing about the store
         // Even a missing right is retried, because it can be granted later.
-        if (error instanceof LockError) outages.begins(asStoreError(error));
+        if (error instanceof LockError) this.#noteFailure(error);
         const ended = new Promise<void>((resolve) => (this.#endPause = resolve));
         await atMost(clock, RETRY_MS, ended);
       }
     }
+  }
+
+  /** A store that tells while it is opened why it cannot be reached has told the reason; a refusal is another. */
+  #noteFailure(error: LockError): void {
+    const { awaited } = this.#parts;
+    const isTold = error instanceof LockStoreError && awaited.isKnown;
+    if (!isTold) awaited.begins(asStoreError(error));
   }
 
   #assertNotClosed(): void {

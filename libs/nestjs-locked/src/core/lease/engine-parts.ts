@@ -2,6 +2,7 @@ import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import type { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
+import type { Outage } from '../store/outage.js';
 import type { Outages } from '../store/outages.js';
 import type { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
@@ -20,6 +21,8 @@ export interface EngineParts {
   readonly watchdog: Watchdog;
   readonly cleanUp: CleanUp;
   readonly tokens: TokenRegistry;
+  /** The time until the store is reached for the first time. */
+  readonly awaited: Outage;
   readonly outages: Outages;
   /** Parts of the store from which no messages arrive, although they can be reached. */
   readonly silences: Outages;

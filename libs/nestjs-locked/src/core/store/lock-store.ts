@@ -216,6 +216,8 @@ export interface StoreListener {
   rightsBack?(node?: string): void;
   /** An idle connection was found dead and replaced in time. No call failed because of it. */
   connectionReplaced?(cause: LockStoreError): void;
+  /** The store cannot be reached yet, while it is being opened. */
+  storeAwaited?(cause: LockStoreError): void;
   /** The store cannot be reached, or has fallen silent. */
   storeLost(cause: LockStoreError, node?: string): void;
   /** The store answers again, or its keys have moved elsewhere. */
@@ -233,6 +235,8 @@ export interface LockStore {
    * Unique for this process and store, 32 hex digits: the part of a token before the colon, and the name of the inbox.
    */
   readonly processId: string;
+  /** Where it is, for messages: `redis://localhost:6379` */
+  readonly address?: string;
   /** Whether messages about this key can arrive now. If not, waiters re-check more often. */
   listensFor(key: string): boolean;
   /** The node of the store that has this key now. @default the store's only node, which has no name */

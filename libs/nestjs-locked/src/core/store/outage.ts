@@ -40,6 +40,16 @@ export const STORE_REFUSES: OutageKind = {
   back: (awayMs) => ({ type: 'rights-back', awayMs }),
 };
 
+/** The store has not been reached since the start. @param address the beginning of a message about it */
+export function storeAwaited(address: string): OutageKind {
+  return {
+    statement: `${address} has not been reached`,
+    reportsItself: true,
+    lost: (cause) => ({ type: 'store-awaited', address, cause }),
+    back: (awaitedMs) => ({ type: 'store-found', address, awaitedMs }),
+  };
+}
+
 /**
  * A period in which a node of the store is believed unreachable. It is reported when it begins, again for each new
  * reason, and when it ends.
@@ -65,7 +75,7 @@ export class Outage {
   }
 
   begins(cause: LockStoreError): void {
-    const isKnown = this.#cause !== undefined;
+    const { isKnown } = this;
     this.#cause = cause;
     if (isKnown) {
       if (this.isReported) this.reportNow();
@@ -81,6 +91,11 @@ export class Outage {
       this.#failFastAfterMs,
       () => (this.#failsFast = true),
     );
+  }
+
+  /** Whether it has begun. */
+  get isKnown(): boolean {
+    return this.#cause !== undefined;
   }
 
   /** The latest known reason. */

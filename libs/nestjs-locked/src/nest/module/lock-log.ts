@@ -69,6 +69,14 @@ export class LockLog {
           `No transaction was opened under lock ${lockName(event)}, but meanwhile a transaction without a lock was committed on connection '${event.connection}'. If it did the work of this lock, its async context was lost (a batch, a queue, an emitter), and neither lock nor fence guarded it: bind it with AsyncResource.bind, or take the lock where the transaction is opened. If the lock is for something else, nothing is wrong. This warning is logged once`,
         );
         return;
+      case 'store-awaited':
+        this.#logger.warn(`Waiting for Redis at ${event.address}: ${event.cause.message}`);
+        return;
+      case 'store-found':
+        this.#logger.log(
+          `Connected to Redis at ${event.address} after ${Math.round(event.awaitedMs)} ms`,
+        );
+        return;
       case 'store-lost':
         this.#logger.error(
           `Redis is lost: ${event.cause.message}. Locks that are held are kept while their leases last`,

@@ -7,6 +7,7 @@ import type {
 import { neededRights } from '../connection/proof/needed-rights.js';
 import { RedisHandshake } from '../connection/proof/redis-handshake.js';
 import type { RedisConnectionsOptions } from '../connection/redis-connections.options.js';
+import { describedCluster } from '../connection/server/described-server.js';
 import { reasonOf } from '../connection/server/reason-of.js';
 import type { RedisCluster } from '../connection/server/redis-cluster.js';
 import type { ServerInfo } from '../connection/server/server-info.js';
@@ -43,11 +44,12 @@ export class ClusterConnections implements LockServers {
     const nodes = new ClusterNodes(this.#client, this.#options, listener);
     const handshake = new RedisHandshake({
       clock,
-      server: 'the Redis Cluster',
+      server: this.address,
       rights: () => neededRights({ options: { keyPrefix } }, keys, { inCluster: true, replicas }),
       usesTls: redisOptions?.tls !== undefined,
       inCluster: true,
       limitMs,
+      awaited: (cause) => listener.awaited(cause),
     });
     this.#handshake = handshake;
     this.#nodes = nodes;
@@ -61,6 +63,10 @@ export class ClusterConnections implements LockServers {
     this.#refused = refused;
     this.#commands = commands;
     return nodes.open(handshake, limitMs);
+  }
+
+  get address(): string {
+    return describedCluster(this.#client);
   }
 
   nodeOf(key: string): string {

@@ -10,11 +10,13 @@ export interface CommandRunner {
 }
 
 /**
- * Except for messages, nothing is reported before `open` has succeeded. `node` names the server affected, like
- * `LockServers.nodeOf`; `lost` and `back` may name slots of a cluster instead.
+ * Except for messages and `awaited`, nothing is reported before `open` has succeeded. `node` names the server affected,
+ * like `LockServers.nodeOf`; `lost` and `back` may name slots of a cluster instead.
  */
 export interface LockServersListener {
   message(message: InboxMessage): void;
+  /** A server cannot be reached yet. Reported while it is being opened. */
+  awaited(cause: LockStoreError): void;
   /** The inbox is subscribed again. */
   subscribed(node: string): void;
   /** Messages arrive again, or are no longer expected from there. */
@@ -38,6 +40,8 @@ export interface LockServersListener {
 
 /** The servers that have the locks of a service: one, or the masters of a Redis Cluster. */
 export interface LockServers extends CommandRunner {
+  /** Where they are, for messages. */
+  readonly address: string;
   /**
    * May be called again after it has failed and `close` was called.
    * @returns what each server says about itself

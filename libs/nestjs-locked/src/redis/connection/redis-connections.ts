@@ -94,6 +94,10 @@ export class RedisConnections implements LockServers {
     return neededRights(this.#client, keys, { inCluster: this.#node !== undefined, replicas });
   }
 
+  get address(): string {
+    return describedServer(this.#client);
+  }
+
   nodeOf(): string {
     return this.#address;
   }
@@ -134,6 +138,7 @@ export class RedisConnections implements LockServers {
       usesTls: Boolean(this.#client.options.tls),
       inCluster: this.#node !== undefined,
       limitMs,
+      awaited: (cause) => listener.awaited(cause),
     });
     this.#handshake = handshake;
     this.#openCommands(handshake);

@@ -68,6 +68,11 @@ export function isBlocked(error: unknown): boolean {
   return isReplyError(error) && /^-?BUSY\b/.test(error.message);
 }
 
+/** Whether a sentinel does not know the master by this name. */
+export function knowsNoMaster(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('No such master with that name');
+}
+
 /** Whether the server refuses something to us or to everybody, for a reason other than a single key or cluster node. */
 export function isRefusal(error: unknown): boolean {
   if (lacksRights(error)) return true;

@@ -7,7 +7,7 @@ import {
   lacksRights,
   refusesUser,
 } from '../../scripts/reply-error.js';
-import { reasonOf } from '../server/reason-of.js';
+import { isClosing, reasonOf } from '../server/reason-of.js';
 import {
   clusterError,
   noClusterError,
@@ -16,6 +16,7 @@ import {
 } from '../server/server-info.js';
 import { SlowLinkError } from '../silence/slow-link.js';
 import { remedyOf } from './remedy-of.js';
+import { wrongServer } from './wrong-server.js';
 
 export interface RedisHandshakeOptions {
   readonly clock: Clock;
@@ -28,6 +29,8 @@ export interface RedisHandshakeOptions {
   readonly inCluster: boolean;
   /** The total time limit, in milliseconds. */
   readonly limitMs: number;
+  /** Called with each failure that may pass. */
+  readonly awaited: (cause: LockStoreError) => void;
 }
 
 interface Failure {
@@ -35,6 +38,12 @@ interface Failure {
 }
 
 const CHECK_ADDRESS = "check the address in 'connection', and that Redis runs";
+
+/** A server that speaks TLS closes a connection without it. One that does not waits for the rest of a command. */
+const CHECK_TLS = {
+  used: `${CHECK_ADDRESS}; if this port does not speak TLS, write redis:// instead of rediss://`,
+  unused: `${CHECK_ADDRESS}; if this port expects TLS, write rediss:// instead of redis://`,
+};
 
 /**
  * The start: everything required must work before anything is locked. Failures that may pass are retried. Permanent
@@ -55,6 +64,7 @@ export class RedisHandshake {
   readonly isProved: Promise<void>;
   proved!: () => void;
   #lastError: unknown;
+  readonly #noAnswer = new Error('Redis did not answer');
 
   constructor(options: RedisHandshakeOptions) {
     this.#options = options;
@@ -67,10 +77,12 @@ export class RedisHandshake {
 
   /** Called for a failure on a connection. A refusal ends the handshake; anything else may pass. */
   failed(reason: unknown): void {
-    const error = unsuitableServer(reason) ?? reason;
+    const { server, awaited } = this.#options;
+    const error = unsuitableServer(reason) ?? wrongServer(reason, server) ?? reason;
     // A slow link is also why other steps took too long.
     if (!(this.#lastError instanceof SlowLinkError)) this.#lastError = error;
     if (this.#isRefusal(error)) this.#refuse({ cause: error });
+    else awaited(new LockStoreError(this.#reasonAndAdvice(error), undefined, { cause: error }));
   }
 
   /** Ends the handshake if the locks are closed before they are open. */
@@ -84,7 +96,7 @@ export class RedisHandshake {
    * @throws LockConfigError if Redis refuses what the locks need · LockStoreError if it does not answer ·
    * LockAbortedError
    */
-  async step<T>(action: string, done: Promise<T>, remedy = CHECK_ADDRESS): Promise<T> {
+  async step<T>(action: string, done: Promise<T>, remedy?: string): Promise<T> {
     const { clock, limitMs } = this.#options;
     const leftMs = Math.max(0, Math.ceil(this.#startedAt + limitMs - clock.now()));
     const success = done.then((value) => ({ value }));
@@ -95,15 +107,10 @@ export class RedisHandshake {
   }
 
   get #tooLate(): Failure {
-    return { cause: this.#lastError ?? new Error(`Redis did not answer${this.#hint}`) };
+    return { cause: this.#lastError ?? this.#noAnswer };
   }
 
-  /** A server without TLS treats the TLS handshake as an incomplete command, and waits. */
-  get #hint(): string {
-    return this.#options.usesTls ? ' (does this port speak TLS?)' : '';
-  }
-
-  #explained(action: string, cause: unknown, remedy: string): Error {
+  #explained(action: string, cause: unknown, remedy?: string): Error {
     if (cause instanceof LockConfigError || cause instanceof LockAbortedError) return cause;
     const reason = reasonOf(cause);
     const { clock, server, rights } = this.#options;
@@ -123,13 +130,25 @@ export class RedisHandshake {
         { cause },
       );
     }
-    // The error for a slow link already contains the advice.
-    const advice = cause instanceof SlowLinkError ? '' : `; ${remedyOf(cause, rights) ?? remedy}`;
+    const tookMs = Math.round(clock.now() - this.#startedAt);
     return new LockStoreError(
-      `Cannot ${action} within ${Math.round(clock.now() - this.#startedAt)} ms, at ${server}: ${reason}${advice}`,
+      `Cannot ${action} within ${tookMs} ms, at ${server}: ${this.#reasonAndAdvice(cause, remedy)}`,
       undefined,
       { cause },
     );
+  }
+
+  #reasonAndAdvice(cause: unknown, remedy = this.#checkServer(cause)): string {
+    // The error for a slow link already contains the advice.
+    const { rights } = this.#options;
+    const advice = cause instanceof SlowLinkError ? '' : `; ${remedyOf(cause, rights) ?? remedy}`;
+    return `${reasonOf(cause)}${advice}`;
+  }
+
+  #checkServer(cause: unknown): string {
+    const { usesTls } = this.#options;
+    const mayBeOther = isClosing(cause) || (usesTls && cause === this.#noAnswer);
+    return mayBeOther ? CHECK_TLS[usesTls ? 'used' : 'unused'] : CHECK_ADDRESS;
   }
 
   /** Whether a retry is useless, because the answer would be the same. */

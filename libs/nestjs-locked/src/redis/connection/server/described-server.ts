@@ -1,4 +1,15 @@
 import type { RedisClient } from './redis-client.js';
+import { type RedisCluster, startupNodesOf } from './redis-cluster.js';
+
+/** The nodes from which a cluster is discovered, for messages, never with a password. */
+export function describedCluster(client: RedisCluster): string {
+  const nodes = startupNodesOf(client).map((node) => {
+    if (typeof node !== 'object' || node === null) return String(node).replace(/.*@/s, '');
+    const { host = 'localhost', port = 6_379 } = node as { host?: string; port?: number };
+    return `${host}:${port}`;
+  });
+  return nodes.length === 0 ? 'the Redis Cluster' : `the Redis Cluster of ${nodes.join(', ')}`;
+}
 
 /** The server of a client's connections, for messages, never with a password. */
 export function describedServer({ options }: RedisClient): string {

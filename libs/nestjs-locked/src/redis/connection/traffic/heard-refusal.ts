@@ -1,4 +1,5 @@
 import { afterReading } from '../../../core/runtime/arrived-messages.js';
+import { ForeignAnswer } from '../server/foreign-answer.js';
 import type { RedisConnection } from '../server/redis-client.js';
 
 /** What ioredis sends goes through this method, which is no part of what the library asks of a client. */
@@ -7,8 +8,8 @@ interface SendsCommands {
 }
 
 /**
- * Hears the refusal of a server with too many connections, which says so on a new connection and closes it; ioredis
- * does not expose it.
+ * Hears the refusal of a server with too many connections, which says so on a new connection and closes it, or the
+ * answer of a server that is not Redis; ioredis does not expose it.
  */
 export class HeardRefusal {
   readonly #redis: RedisConnection;
@@ -33,9 +34,13 @@ export class HeardRefusal {
     return refusal === undefined ? undefined : new Error(refusal);
   }
 
-  /** The same, for the last time: later errors have other reasons. */
-  take(): Error | undefined {
-    const { error } = this;
+  /**
+   * The same, for the last time: later errors have other reasons.
+   * @param unreadable the error of ioredis, if it could not read what the server has sent
+   */
+  take(unreadable?: Error): Error | undefined {
+    const error =
+      unreadable === undefined ? this.error : new ForeignAnswer(this.#said, { cause: unreadable });
     this.#said = '';
     return error;
   }

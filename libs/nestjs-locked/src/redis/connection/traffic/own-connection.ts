@@ -2,6 +2,7 @@ import type { Clock } from '../../../core/time/clock.js';
 import { isReplyError } from '../../scripts/reply-error.js';
 import { attendToSentinels, sentinelDelay } from '../sentinel/sentinel-listeners.js';
 import { SentinelQuestions } from '../sentinel/sentinel-questions.js';
+import { unreadableIn } from '../server/foreign-answer.js';
 import { CLOSED, reasonOf } from '../server/reason-of.js';
 import type { RedisClient, RedisConnection } from '../server/redis-client.js';
 import { SilenceWatch } from '../silence/silence-watch.js';
@@ -87,8 +88,14 @@ export class OwnConnection {
     this.#silence = new SilenceWatch(this.redis, clock, Math.ceil(timeLimitMs * 1.2));
     const heard = new HeardRefusal(this.redis);
     let sentinelError: Error | undefined;
+    let unreadable: Error | undefined;
     this.redis.on('error', (error) => {
       if (this.#closed) return;
+      // The answer is complete when the connection has closed.
+      if (this.redis.status === 'connect' && unreadableIn(error) !== undefined) {
+        unreadable = error;
+        return;
+      }
       const refusal = isReplyError(error) ? undefined : heard.error;
       listener.failed(refusal ?? explained(error, sentinelError));
     });
@@ -101,7 +108,8 @@ export class OwnConnection {
       if (!this.#closed) listener.ready();
     });
     this.redis.on('close', () => {
-      const refusal = heard.take();
+      const refusal = heard.take(unreadable);
+      unreadable = undefined;
       if (this.#closed) return;
       if (refusal !== undefined) listener.failed(refusal);
       listener.closed();
