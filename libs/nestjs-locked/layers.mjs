@@ -226,6 +226,7 @@ export const ROOMS = [
     name: 'nest/module',
     rooms: [
       'core',
+      'core/runtime',
       'core/time',
       'core/calls',
       'core/engine',

@@ -21,13 +21,15 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
       'acquiretimeout',
       'retrycount',
       'maxattempts',
+      'acquireattemptslimit',
+      'waitseconds',
     ],
     text: 'How long a call waits; `0` is a single try, `Infinity` is allowed. Keep it below the time-out of your clients',
   },
   leaseMs: {
     default: 30_000,
     check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
-    otherNames: ['ttl', 'duration', 'expire', 'expiry', 'locktimeout', 'leasetime'],
+    otherNames: ['ttl', 'ttlms', 'duration', 'expire', 'expiry', 'locktimeout', 'leasetime'],
     text: `How long a lock outlives a crash, at least ${MIN_LEASE_MS}. Lower frees it sooner; higher tolerates a slower Redis`,
   },
   maxHoldMs: {

@@ -89,12 +89,15 @@ export function must(rule: string, allows: (value: unknown) => boolean): Check {
 /** @param infinity what `Infinity` means, if it is allowed */
 export function wholeNumber(min: number, unit: string, infinity?: string): Check {
   const unlimited = infinity === undefined ? '' : `; Infinity = ${infinity}`;
-  return must(
-    `a whole number of at least ${min} (${unit}${unlimited})`,
+  const rule = `a whole number of at least ${min} (${unit}${unlimited})`;
+  const check = must(
+    rule,
     (value) =>
       (Number.isSafeInteger(value) || (infinity !== undefined && value === Infinity)) &&
       (value as number) >= min,
   );
+  const checkText = must(`${rule}, and not a string; convert it with Number(…)`, () => false);
+  return (name, value) => (typeof value === 'string' ? checkText : check)(name, value);
 }
 
 /** A duration; Infinity is allowed. */

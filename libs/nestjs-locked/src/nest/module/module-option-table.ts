@@ -2,6 +2,7 @@ import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
 import { SERVICE_OPTIONS } from '../../core/option-tables.js';
+import { connectionOptionsIn } from '../../redis/connection/server/connection-options.js';
 import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/store-defaults.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
@@ -14,7 +15,7 @@ const milliseconds = wholeNumber(0, 'milliseconds');
 export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof LockServiceOptions>> = {
   connection: {
     shownDefault: '',
-    otherNames: ['redis', 'client', 'url', 'host'],
+    otherNames: ['redis', 'client', 'clients', 'url', 'uri', 'redisurl', 'redisoptions', 'store'],
     text: 'URL, ioredis options, or your ioredis client ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
   },
   keyPrefix: {
@@ -23,7 +24,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
       "a string without braces or white space; the hash tag is the lock's name",
       (value) => typeof value === 'string' && !/[{}\s]/.test(value),
     ),
-    otherNames: ['prefix', 'namespace'],
+    otherNames: ['prefix', 'namespace', 'lockkeyprefix'],
     text: 'Precedes every key and channel. Services with the same prefix exclude each other',
   },
   fenceKeepMs: {
@@ -88,7 +89,7 @@ export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   useClass: {
     check: must(
       'a class with a method createRedisLockOptions',
-      (value) => typeof value === 'function',
+      (value) => typeof value === 'function' && 'prototype' in value,
     ),
   },
   useExisting: {
@@ -100,16 +101,73 @@ export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   provideInjectionTokensFrom: list,
 };
 
-/** Advice for options passed to `forRootAsync` that its factory has to return. */
-export const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
+const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys({ ...SERVICE_OPTIONS, ...MODULE_OPTIONS }).map((name) => [
     name,
     'return it from useFactory',
   ]),
 );
 
+/**
+ * Advice for unknown options of `forRootAsync`, which its factory has to return.
+ * @param names of the options that were given
+ */
+export function asyncAdviceForUnknown(names: readonly string[]): Readonly<Record<string, string>> {
+  const ofConnection = connectionOptionsIn(names);
+  const fromFactory = `return it from useFactory: { connection: { ${ofConnection.join(', ')} } }`;
+  return {
+    ...Object.fromEntries(ofConnection.map((name) => [name, fromFactory])),
+    ...FROM_A_FACTORY,
+    useValue: 'pass the value to forRoot',
+  };
+}
+
+/** Advice for options of `forRootAsync` that were passed to `forRoot`, or returned by a factory. */
+const FOR_ROOT_ASYNC: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(ASYNC_OPTIONS).map((name) => [name, 'it is an option of forRootAsync']),
+);
+
+/** Advice for options of other libraries that have no counterpart here. */
+const NO_COUNTERPART: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['retryDelay', 'retryJitter', 'retryInterval', 'wait'].map((name) => [
+      name,
+      'leave it out: a waiting call is told when it has the lock, and does not poll; waitMs limits the wait',
+    ]),
+  ),
+  ...Object.fromEntries(
+    ['automaticExtensionThreshold', 'refreshInterval'].map((name) => [
+      name,
+      'leave it out: leases are renewed every third of leaseMs',
+    ]),
+  ),
+  cluster: 'write connection: { cluster }',
+  nodes: 'write connection: { cluster: nodes }',
+  module: 'return the options themselves, without RedisLockModule.forRoot',
+  driftFactor: 'leave it out: leases count from the sending of their command, with a margin',
+  ignoreUnlockFail: 'leave it out: a release that fails is repeated, and never fails a call',
+  logLevel: 'leave it out, and set the levels of the Nest logger',
+  onLockLost: 'leave it out, and use lock.signal, which aborts when the lock is lost',
+  settings: 'write its options beside connection',
+};
+
+/**
+ * Advice for unknown options: they belong elsewhere, or nowhere.
+ * @param names of the options that were given
+ */
+export function adviceForUnknown(names: readonly string[]): Readonly<Record<string, string>> {
+  const ofConnection = connectionOptionsIn(names);
+  const inConnection = `it is an option of ioredis: write connection: { ${ofConnection.join(', ')} }`;
+  return {
+    ...NO_COUNTERPART,
+    ...Object.fromEntries(ofConnection.map((name) => [name, inConnection])),
+    ...FOR_ROOT_ASYNC,
+    ...NOT_FROM_A_FACTORY,
+  };
+}
+
 /** Advice for options that a factory has returned but that belong beside it. */
-export const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
+const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
   Object.keys(EXTRA_OPTIONS).map((name) => [
     name,
     'it must be known before the factory runs; write it beside useFactory, in forRootAsync',

@@ -1,9 +1,19 @@
-import { type ConfigurableModuleAsyncOptions, type DynamicModule, Module } from '@nestjs/common';
+import {
+  type ConfigurableModuleAsyncOptions,
+  type DynamicModule,
+  Inject,
+  Module,
+  Optional,
+} from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
-import { LockConfigError } from '../../core/lock.errors.js';
-import { assertOptions } from '../../core/option.js';
-import { ASYNC_OPTIONS, EXTRA_OPTIONS, FROM_A_FACTORY } from './module-option-table.js';
-import { ConfigurableModuleClass } from './redis-lock.module-definition.js';
+import { ENGINE_FACTORY } from './engine-factory.js';
+import {
+  assertModuleAsyncOptions,
+  assertModuleOptions,
+  importedWithoutOptions,
+  withCheckedOptions,
+} from './module-arguments.js';
+import { ConfigurableModuleClass, OPTIONS_TOKEN } from './redis-lock.module-definition.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
 /**
@@ -22,48 +32,31 @@ import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock
  */
 @Module({ imports: [DiscoveryModule] })
 export class RedisLockModule extends ConfigurableModuleClass {
+  /** Called by Nest. @throws LockConfigError if the class was imported itself, without options */
+  constructor(@Optional() @Inject(ENGINE_FACTORY) makeEngine?: unknown) {
+    super();
+    if (makeEngine === undefined) throw importedWithoutOptions();
+  }
+
   /**
    * The other options are checked when the application is created.
    * @throws LockConfigError if there are no options, or if `name` or `isGlobal` is wrong
    */
   static override forRoot(options: RedisLockModuleOptions & RedisLockModuleExtras): DynamicModule {
-    assertGiven('forRoot', options);
-    const { name, isGlobal } = options;
-    assertOptions(EXTRA_OPTIONS, { name, isGlobal });
+    assertModuleOptions(options);
     return super.forRoot(options);
   }
 
   /**
-   * @throws LockConfigError for a wrong option, for one that the factory has to return, or without exactly one of
-   * `useFactory`, `useClass` and `useExisting`
+   * What the factory makes is checked when the application is created.
+   * @throws LockConfigError for a wrong option, for one that the factory has to return, without exactly one of
+   * `useFactory`, `useClass` and `useExisting`, or if the factory has more parameters than `inject` lists providers
    */
   static override forRootAsync(
     options: ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'> &
       RedisLockModuleExtras,
   ): DynamicModule {
-    assertGiven('forRootAsync', options);
-    assertOptions(ASYNC_OPTIONS, options, { elsewhere: FROM_A_FACTORY });
-    const makers = (['useFactory', 'useClass', 'useExisting'] as const).filter(
-      (name) => options[name] !== undefined,
-    );
-    if (makers.length !== 1) {
-      const given =
-        makers.length === 0
-          ? 'without them, nothing makes the options'
-          : `of ${makers.join(' and ')}, only one would be used`;
-      throw new LockConfigError(
-        `RedisLockModule.forRootAsync needs one of useFactory, useClass and useExisting: ${given}; write { useFactory: () => (${EXAMPLE}) }`,
-      );
-    }
-    return super.forRootAsync(options);
+    assertModuleAsyncOptions(options);
+    return withCheckedOptions(super.forRootAsync(options), OPTIONS_TOKEN, options);
   }
-}
-
-const EXAMPLE = "{ connection: 'redis://localhost:6379' }";
-
-function assertGiven(method: string, options: unknown): void {
-  if (typeof options === 'object' && options !== null) return;
-  throw new LockConfigError(
-    `RedisLockModule.${method} needs options, such as ${method === 'forRoot' ? EXAMPLE : `{ useFactory: () => (${EXAMPLE}) }`}`,
-  );
 }

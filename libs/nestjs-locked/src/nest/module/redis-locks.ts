@@ -5,7 +5,7 @@ import { resolveServiceOptions } from '../../core/resolved.options.js';
 import type { EngineFactory } from './engine-factory.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
-import { DEFAULT_KEY_PREFIX, MODULE_OPTIONS, NOT_FROM_A_FACTORY } from './module-option-table.js';
+import { adviceForUnknown, DEFAULT_KEY_PREFIX, MODULE_OPTIONS } from './module-option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 /** Makes the locks of a module, without connecting to anything yet. @throws LockConfigError */
@@ -14,7 +14,8 @@ export function redisLocks(
   makeEngine: EngineFactory,
   name?: string,
 ): LockLifecycle {
-  const options = resolveServiceOptions(moduleOptions, MODULE_OPTIONS, NOT_FROM_A_FACTORY);
+  const advice = adviceForUnknown(Object.keys(moduleOptions));
+  const options = resolveServiceOptions(moduleOptions, MODULE_OPTIONS, advice);
   const { keyPrefix, shutdownMs, startWithoutRedis } = withDefaults(MODULE_OPTIONS, moduleOptions);
   const log = new LockLog();
   const supplies = {
