@@ -1,5 +1,6 @@
 import { ACCIDENTS } from './accidents.js';
 import { readOptions } from './options.js';
+import { writePages } from './report/write-report.js';
 import { runLab } from './run-lab.js';
 import { STAGES } from './stages/index.js';
 
@@ -12,6 +13,8 @@ try {
     }
     console.log('\nAccidents (--accident)');
     for (const { id, name, how } of ACCIDENTS) console.log(`  ${id.padEnd(15)} ${name}: ${how}`);
+  } else if (options.page) {
+    console.log(writePages().join('\n'));
   } else {
     process.exitCode = (await runLab(options)) ? 0 : 1;
   }

@@ -9,6 +9,10 @@ export interface LabOptions {
   /** The names of the accidents to provoke. */
   readonly accidents: readonly string[];
   readonly onlyList: boolean;
+  /** Writes what the documentation shows, if everything is as expected. */
+  readonly save: boolean;
+  /** Only writes what the documentation shows, from the run that was saved. */
+  readonly page: boolean;
   /** Where the report is written. */
   readonly out: string;
   readonly seed: number;
@@ -24,11 +28,16 @@ export function readOptions(args: string[]): LabOptions {
       stage: { type: 'string', multiple: true, default: [] },
       accident: { type: 'string', multiple: true, default: [] },
       list: { type: 'boolean', default: false },
+      save: { type: 'boolean', default: false },
+      page: { type: 'boolean', default: false },
       out: { type: 'string', default: 'lab' },
       seed: { type: 'string', default: '1' },
       'at-once': { type: 'string', default: '6' },
     },
   });
+  if (values.save && values.stage.length + values.accident.length > 0) {
+    throw new Error('--save keeps what a whole run has found: leave out --stage and --accident');
+  }
   return {
     stages: chosenFrom(
       'stage',
@@ -41,6 +50,8 @@ export function readOptions(args: string[]): LabOptions {
       ACCIDENTS.map(({ id }) => id),
     ),
     onlyList: values.list,
+    save: values.save,
+    page: values.page,
     out: values.out,
     seed: wholeNumberFrom('seed', values.seed, 0),
     atOnce: wholeNumberFrom('at-once', values['at-once'], 1),

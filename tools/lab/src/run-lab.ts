@@ -2,7 +2,7 @@ import { cpus } from 'node:os';
 import { deviationOf } from './expected.js';
 import type { LabOptions } from './options.js';
 import { matrixText } from './report/matrix.js';
-import { writeReport } from './report/write-report.js';
+import { saveRun, writeReport } from './report/write-report.js';
 import { Laboratory } from './run/laboratory.js';
 import { pairsOf, runTrials } from './run/trials.js';
 
@@ -24,17 +24,19 @@ export async function runLab(options: LabOptions): Promise<boolean> {
     const deviation = deviationOf(trial);
     return deviation === undefined ? [] : [`stage ${trial.stage}, ${trial.accident}: ${deviation}`];
   });
-  const [report] = writeReport(options.out, trials, {
+  const facts = {
     seed: options.seed,
     seconds: (performance.now() - start) / 1_000,
     machine: `${cpus().length} cores, Node ${process.versions.node}`,
     date: new Date().toISOString().slice(0, 10),
     deviations,
-  });
+  };
+  const [report] = writeReport(options.out, { trials, facts });
   for (const deviation of deviations) console.log(`DIFFERS: ${deviation}`);
   if (deviations.length === 0) {
     console.log(`All ${trials.length} results are as the table of expected results says.`);
   }
   console.log(`The report with all pictures: ${report}`);
+  if (options.save && deviations.length === 0) console.log(saveRun({ trials, facts }).join('\n'));
   return deviations.length === 0;
 }

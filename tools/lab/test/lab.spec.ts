@@ -3,15 +3,17 @@ import axe from 'axe-core';
 import { findChromium } from 'dev-servers';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { ROOT } from '../../../test/api/markdown.js';
 import { describeWithChromium } from '../../../test/support/describe-if.js';
 import { endWithTests } from '../../../test/support/end-with-tests.js';
 import { ACCIDENTS, whyNot } from '../src/accidents.js';
 import { deviationOf, isExpected } from '../src/expected.js';
 import { readOptions } from '../src/options.js';
+import { writePages } from '../src/report/write-report.js';
 import { findingsOf } from '../src/run/findings.js';
 import type { Trial } from '../src/run/trial.js';
 import { STAGES } from '../src/stages/index.js';
@@ -58,6 +60,11 @@ describe('npm run lab', () => {
     const { code, output } = await lab('--list');
     expect(code).toBe(0);
     for (const { name } of [...STAGES, ...ACCIDENTS]) expect(output).toContain(name);
+  });
+
+  it('saves a whole run only', () => {
+    expect(() => readOptions(['--save', '--stage', '17'])).toThrow('--save keeps what a whole run');
+    expect(readOptions(['--save']).save).toBe(true);
   });
 
   it('takes several stages and accidents, in one option or in several', () => {
@@ -117,6 +124,54 @@ describe('the table of expected results', () => {
     const trial = { stage: 13, accident: 'long-work', findings } as unknown as Trial;
     expect(deviationOf(trial)).toBe(deviation);
   });
+});
+
+describe('the pictures of docs/lab', () => {
+  const docs = join(ROOT, 'docs');
+  const drawn = join(folder, 'docs');
+
+  it('are those of the run that was saved, as it is drawn today', () => {
+    writePages(drawn);
+    const pictures = readdirSync(join(drawn, 'lab'));
+    expect(pictures.sort()).toEqual(readdirSync(join(docs, 'lab')).filter(isPicture).sort());
+    for (const name of pictures) {
+      const [now, committed] = [drawn, docs].map((root) =>
+        readFileSync(join(root, 'lab', name), 'utf8'),
+      );
+      expect([name, now === committed]).toEqual([name, true]);
+    }
+    expect(readdirSync(join(drawn, 'public/lab'))).toEqual(['report.html']);
+  });
+
+  it.each(['8-p1-p2-p3', '13-pause', '17-pause', 'three-locks'])(
+    '%s explains its colours and its numbers, and has nothing beyond its edge',
+    (name) => {
+      for (const file of [name, `${name}-narrow`]) {
+        const svg = readFileSync(join(docs, `lab/${file}.svg`), 'utf8');
+        const numbers = new Set(
+          [...svg.matchAll(/text-anchor="middle">(\d)<\/text>/g)].map(([, n]) => n),
+        );
+        for (const number of numbers) {
+          // Once in the picture, and once below it, with its time and text.
+          expect(svg.split(`text-anchor="middle">${number}</text>`)).toHaveLength(3);
+        }
+        for (const word of ['waits', 'holds the lock', 'committed'])
+          expect(svg).toContain(`>${word}</text>`);
+        const [, width] = /viewBox="0 0 (\d+)/.exec(svg) ?? [];
+        const legend = [
+          ...svg.matchAll(/translate\(([\d.]+) [\d.]+\)">.*?<text x="40" y="12">(.*?)<\/text>/g),
+        ];
+        expect(legend.length).toBeGreaterThan(3);
+        for (const [, left, text = ''] of legend) {
+          expect(Number(left) + 40 + 7 * text.length).toBeLessThanOrEqual(Number(width));
+        }
+      }
+    },
+  );
+
+  function isPicture(name: string): boolean {
+    return name.endsWith('.svg');
+  }
 });
 
 describe('the judge', () => {

@@ -5,11 +5,12 @@ import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
 import type { Stage } from '../stages/stage.js';
 import { type Cell, LEGEND, matrixOf, type Row, type Verdict, verdictOf } from './matrix.js';
 import { type Measure, measuresOf } from './measures.js';
+import { SIGNS } from './picture-legend.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
 import { storyOf } from './story.js';
-import { type Timeline, timelineOf } from './timeline-model.js';
-import { milliseconds, period, timelineSvg } from './timeline-svg.js';
+import { milliseconds, period, type Timeline, timelineOf } from './timeline-model.js';
+import { timelineSvg } from './timeline-svg.js';
 
 export interface RunFacts {
   readonly seed: number;
@@ -185,19 +186,11 @@ A call is a purchase that sold, or that found nothing left: both need the lock.<
 }
 
 function pictureLegend(): string {
-  const entry = (css: string, text: string): string =>
-    `<li><svg viewBox="0 0 34 16" width="34" height="16" aria-hidden="true" class="timeline">${css}</svg> ${text}</li>`;
-  return `<ul class="legend pictures" aria-label="What the pictures show">
-${entry('<rect class="wait" x="1" y="5" width="32" height="6"/>', 'waits')}
-${entry('<rect class="hold" x="1" y="2" width="32" height="12"/>', 'holds the lock')}
-${entry('<rect class="tx" x="2" y="2" width="30" height="12"/>', 'transaction, dashed if undone')}
-${entry('<rect class="both" x="1" y="2" width="32" height="12"/>', 'not alone')}
-${entry('<rect class="pause" x="1" y="2" width="32" height="12"/>', 'process stands still')}
-${entry('<path class="commit" d="M17 1l7 7-7 7-7-7z"/>', 'committed')}
-${entry('<path class="rollback" d="M12 3l10 10m0-10l-10 10"/>', 'rolled back')}
-${entry('<path class="command" d="M17 4v10"/>', 'Redis command')}
-${entry('<rect class="key" x="1" y="5" width="32" height="6" rx="3"/>', 'key exists in Redis')}
-</ul>`;
+  const items = SIGNS.map(
+    ({ shape, text }) =>
+      `<li><svg viewBox="0 0 34 16" width="34" height="16" aria-hidden="true" class="timeline">${shape}</svg> ${text}</li>`,
+  );
+  return `<ul class="legend pictures" aria-label="What the pictures show">${items.join('')}</ul>`;
 }
 
 function stageSection({ stage, cells }: Row): string {

@@ -1,7 +1,9 @@
+import { svgPicture } from 'kit';
 import type { Trial } from '../run/trial.js';
 import { trialOf } from './matrix.js';
+import { legendSvg, signsIn } from './picture-legend.js';
 import { timelineOf } from './timeline-model.js';
-import { timelineSvg } from './timeline-svg.js';
+import { DARK, LIGHT, TIMELINE_STYLE, timelineSvg, WIDE } from './timeline-svg.js';
 
 /** One of three stages in the same accident: side by side, they are the whole story at a glance. */
 export interface Chapter {
@@ -38,26 +40,30 @@ export function storyOf(trials: readonly Trial[]): PlayedChapter[] {
   });
 }
 
+const STORY =
+  'Two buyers, A and B, want the last pieces at the same time, and A takes longer than its lock lasts: ' +
+  'without a lock, with a lock that runs out, with nestjs-locked';
+
 /** Small pictures of the same work in one file; undefined if one of them is missing. */
-export function storySvg(trials: readonly Trial[]): string | undefined {
+export function storySvg(trials: readonly Trial[], width = WIDE): string | undefined {
   const chapters = storyOf(trials);
   if (chapters.length < CHAPTERS.length) return undefined;
+  const timelines = chapters.map(({ trial }) => timelineOf(trial));
   let top = 0;
-  const placed = chapters.map(({ trial, heading }) => {
-    const picture = timelineSvg(timelineOf(trial), {
-      label: heading,
-      heading,
-      bare: true,
-      standalone: true,
-    });
-    const [, width = '0', height = '0'] = /viewBox="0 0 ([\d.]+) ([\d.]+)"/.exec(picture) ?? [];
+  const placed = chapters.map(({ heading }, n) => {
+    const picture = timelineSvg(timelines[n]!, { label: heading, heading, bare: true, width });
+    const [, height = '0'] = /viewBox="0 0 [\d.]+ ([\d.]+)"/.exec(picture) ?? [];
     const at = top;
     top += Number(height) + 8;
     return picture.replace('<svg ', `<svg x="0" y="${at}" width="${width}" height="${height}" `);
   });
-  return (
-    `<svg viewBox="0 0 1000 ${top - 8}" role="img" xmlns="http://www.w3.org/2000/svg" ` +
-    `aria-label="Two buyers of the last pieces: without a lock, with a lock that runs out, with nestjs-locked">` +
-    `${placed.join('')}</svg>`
-  );
+  const legend = legendSvg(signsIn(...timelines), { top, width });
+  return svgPicture({
+    width,
+    height: legend.bottom,
+    label: STORY,
+    attributes: ' class="timeline"',
+    own: { light: LIGHT, dark: DARK, style: TIMELINE_STYLE.replaceAll('\n', '') },
+    parts: [...placed, ...legend.parts],
+  });
 }

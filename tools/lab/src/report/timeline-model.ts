@@ -45,7 +45,7 @@ export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): 
     overlaps: overlapsOf(holds),
     transactions: spansIn(events, ms, 'begin', TRANSACTION_ENDS),
     pauses: spansIn(events, ms, 'paused', ['resumed']),
-    commands: newCommands(events),
+    commands: commandsShown(events).map(({ lane, at, text = '' }) => ({ lane, at, text })),
     moments: momentsOf(events, accident === 'sale' ? [] : keyEvents),
     keys: spansIn(
       keyEvents.map((event) => ({ ...event, lane: '' })),
@@ -61,16 +61,16 @@ const ENDS: readonly EventKind[] = ['sold', 'sold out', 'failed', 'refused', 'ki
 
 const TRANSACTION_ENDS = ['committed', 'rolled back', 'killed', 'failed', 'refused'] as const;
 
-/** A waiter that spins reports the same again and again, so only what is new is shown. */
-function newCommands(events: readonly LabEvent[]): Timeline['commands'] {
+/** A waiter that spins sends the same commands again and again, so only what is new is shown. */
+export function commandsShown(events: readonly LabEvent[]): LabEvent[] {
   const said = new Map<string, string[]>();
-  return events.flatMap(({ at, lane, kind, text = '' }) => {
+  return events.filter(({ lane, kind, text = '' }) => {
     if (kind === 'hold' || kind === 'wait') said.set(lane, []);
-    if (kind !== 'command') return [];
+    if (kind !== 'command') return false;
     const before = said.get(lane) ?? [];
-    if (before.includes(text)) return [];
+    if (before.includes(text)) return false;
     said.set(lane, [...before, text]);
-    return { lane, at, text };
+    return true;
   });
 }
 
@@ -114,4 +114,13 @@ function resultOf(events: readonly LabEvent[], lane: string): string {
   return [...counts]
     .map(([kind, count]) => (count === 1 ? kind : `${kind} ${count} times`))
     .join(', ');
+}
+
+/** For a reader: whole milliseconds, and seconds from one second. */
+export function milliseconds(ms: number): string {
+  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`;
+}
+
+export function period({ from, until }: Omit<Span, 'lane'>): string {
+  return `${milliseconds(from)} to ${milliseconds(until)}`;
 }

@@ -1,23 +1,32 @@
 import { BASE_COLOURS, escapeMarkup, roundForSvg, svgPicture } from 'kit';
 import type { Span } from '../run/spans.js';
-import type { Timeline } from './timeline-model.js';
+import { legendSvg, momentsSvg, signsIn, wrapped } from './picture-legend.js';
+import { milliseconds, period, type Timeline } from './timeline-model.js';
 
 export interface TimelineOptions {
   /** What the picture shows, for readers who cannot see it. */
   readonly label: string;
-  /** True for a file that stands alone: it has its own colours and background. */
+  /** True for a file that stands alone: it has its own colours, background and legend. */
   readonly standalone?: boolean;
   /** A line of text above the picture, in a file that stands alone. */
   readonly heading?: string;
-  /** True to leave out the numbers that refer to the text below the picture. */
+  /** True to leave out the numbers, the text that they refer to, and the legend. */
   readonly bare?: boolean;
+  /** @default WIDE */
+  readonly width?: number;
 }
 
-const WIDTH = 1000;
+/** The widths of pictures in which text is as large as in a page: across a page, beside text, and on a phone. */
+export const WIDE = 1000;
+export const HALF = 580;
+export const NARROW = 380;
+
 const LEFT = 48;
 const RIGHT = 12;
 const AXIS = 24;
 const NUMBERS = 22;
+/** The width of a letter of a heading. */
+const HEADING_LETTER = 9;
 
 /** One lane for each caller: waiting is light, holding is solid, a transaction is outlined, and an overlap is red. */
 export function timelineSvg(timeline: Timeline, options: TimelineOptions): string {
@@ -32,15 +41,20 @@ class Drawing {
   /** Where the lanes begin and end. */
   readonly #top: number;
   readonly #bottom: number;
+  readonly #width: number;
+  /** The lines of the heading. */
+  readonly #heading: readonly string[];
 
   constructor(
     private readonly timeline: Timeline,
     private readonly options: TimelineOptions,
   ) {
     const { lanes } = timeline;
+    this.#width = options.width ?? WIDE;
     this.#isCrowded = lanes.length > 6;
     this.#laneHeight = this.#isCrowded ? 15 : 34;
-    this.#headHeight = options.heading === undefined ? 0 : 26;
+    this.#heading = wrapped(options.heading ?? '', Math.floor((this.#width - 24) / HEADING_LETTER));
+    this.#headHeight = options.heading === undefined ? 0 : 8 + 18 * this.#heading.length;
     this.#top = this.#headHeight + AXIS + (options.bare === true ? 0 : NUMBERS);
     this.#bottom = this.#top + lanes.length * this.#laneHeight + gaps(lanes) * 8;
   }
@@ -49,17 +63,21 @@ class Drawing {
     const { heading, label, bare = false, standalone = false } = this.options;
     const { keys, lanes, transactions } = this.timeline;
     const hasKey = keys.length > 0 && !this.#isCrowded;
-    const head = `<text class="heading" x="12" y="20">${escapeMarkup(heading ?? '')}</text>`;
+    const head = this.#heading.map(
+      (line, n) => `<text class="heading" x="12" y="${20 + n * 18}">${escapeMarkup(line)}</text>`,
+    );
+    const bottom = this.#bottom + (hasKey ? 24 : 0) + 8;
+    const below = standalone && !bare ? this.#explained(bottom + 4) : { parts: [], bottom };
     return svgPicture({
-      width: WIDTH,
-      height: this.#bottom + (hasKey ? 24 : 0) + 8,
+      width: this.#width,
+      height: below.bottom,
       label,
       attributes: ' class="timeline" tabindex="0"',
       ...(standalone && {
         own: { light: LIGHT, dark: DARK, style: TIMELINE_STYLE.replaceAll('\n', '') },
       }),
       parts: [
-        heading === undefined ? '' : head,
+        ...(heading === undefined ? [] : head),
         ...this.#axis(),
         ...this.#bands(),
         ...lanes.map((lane) => this.#laneLabel(lane)),
@@ -68,13 +86,22 @@ class Drawing {
         ...(this.#isCrowded ? [] : this.#commandTicks()),
         ...(hasKey ? this.#keyBar() : []),
         ...(bare ? [] : this.#moments()),
+        ...below.parts,
       ],
     });
   }
 
+  /** What the numbers and the colours mean, below the picture. */
+  #explained(top: number): { parts: string[]; bottom: number } {
+    const { moments } = this.timeline;
+    const story = momentsSvg(moments, { top, width: this.#width });
+    const legend = legendSvg(signsIn(this.timeline), { top: story.bottom, width: this.#width });
+    return { parts: [...story.parts, ...legend.parts], bottom: legend.bottom };
+  }
+
   #x(at: number): number {
     const share = Math.min(1, Math.max(0, at / this.timeline.ms));
-    return roundForSvg(LEFT + share * (WIDTH - LEFT - RIGHT));
+    return roundForSvg(LEFT + share * (this.#width - LEFT - RIGHT));
   }
 
   #y(lane: string): number {
@@ -98,8 +125,9 @@ class Drawing {
 
   #axis(): string[] {
     const { ms } = this.timeline;
+    const most = this.#width / 125;
     const step =
-      [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000].find((size) => ms / size <= 8) ?? 10_000;
+      [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000].find((size) => ms / size <= most) ?? 10_000;
     return Array.from({ length: Math.floor(ms / step) + 1 }, (_, n) => {
       const x = this.#x(n * step);
       const label = n === 0 ? '0' : milliseconds(n * step).replace(/\.?0+ s$/, ' s');
@@ -197,7 +225,7 @@ class Drawing {
     let before = -Infinity;
     return moments.map(({ at, lane, kind, text }, n) => {
       const x = this.#x(at);
-      const badge = Math.min(WIDTH - 10, Math.max(x, before + 18));
+      const badge = Math.min(this.#width - 10, Math.max(x, before + 18));
       before = badge;
       const end = lanes.includes(lane) ? this.#y(lane) + this.#laneHeight : this.#bottom;
       return (
@@ -218,15 +246,6 @@ function gaps(lanes: readonly string[]): number {
 
 function tipOf(text: string): string {
   return ` data-tip="${escapeMarkup(text)}"`;
-}
-
-/** For a reader: whole milliseconds, and seconds from one second. */
-export function milliseconds(ms: number): string {
-  return ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(2)} s`;
-}
-
-export function period({ from, until }: Omit<Span, 'lane'>): string {
-  return `${milliseconds(from)} to ${milliseconds(until)}`;
 }
 
 /** The same names as in the page, for both colour schemes. */
@@ -259,7 +278,7 @@ export const DARK: Readonly<Record<keyof typeof LIGHT, string>> = {
 export const TIMELINE_STYLE = `
 .timeline text{font-family:ui-sans-serif,system-ui,-apple-system,"Segoe UI",Roboto,sans-serif;font-size:12px;fill:var(--soft)}
 .timeline .lane{font-size:14px;font-weight:600;fill:var(--ink)}
-.timeline .lane.small{font-size:10.5px;font-weight:500;fill:var(--soft)}
+.timeline .lane.small{font-size:11.5px;font-weight:500;fill:var(--soft)}
 .timeline .heading{font-size:14.5px;font-weight:600;fill:var(--ink)}
 .timeline .grid{stroke:var(--line);stroke-width:1}
 .timeline .wait{fill:var(--wait)}
@@ -276,7 +295,7 @@ export const TIMELINE_STYLE = `
 .timeline .key{fill:var(--key)}
 .timeline .moment path{stroke:var(--mark);stroke-width:1.25;fill:none;stroke-dasharray:2 3}
 .timeline .moment circle{fill:var(--mark)}
-.timeline .moment text{fill:var(--onMark);font-weight:700;font-size:10.5px}
+.timeline .moment text{fill:var(--onMark);font-weight:700;font-size:11.5px}
 .timeline .moment.killed path,.timeline .moment.failed path{stroke:var(--both);stroke-dasharray:none}
 .timeline .moment.killed circle,.timeline .moment.failed circle{fill:var(--both)}
 .timeline .moment.told circle{fill:var(--commit)}

@@ -1,14 +1,18 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { ACCIDENTS } from '../accidents.js';
 import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';
 import { trialOf } from './matrix.js';
-import { matrixSvg } from './matrix-svg.js';
+import { matrixSvg, narrowMatrixSvg } from './matrix-svg.js';
 import { reportHtml, type RunFacts } from './report-html.js';
 import { storySvg } from './story.js';
-import { timelineOf } from './timeline-model.js';
-import { timelineSvg } from './timeline-svg.js';
+import { commandsShown, timelineOf } from './timeline-model.js';
+import { HALF, NARROW, timelineSvg, WIDE } from './timeline-svg.js';
+
+const ROOT = fileURLToPath(new URL('../../../../', import.meta.url));
+const SAVED = join(ROOT, 'tools/lab/results/trials.json');
 
 /** The pictures that documents show. */
 const PICTURED = [
@@ -17,29 +21,87 @@ const PICTURED = [
   [17, 'pause'],
 ] as const;
 
+/** What a run has found. */
+export interface Run {
+  readonly trials: readonly Trial[];
+  readonly facts: RunFacts;
+}
+
 /** Writes `lab-report.html`, pictures for documents, and what was recorded. @returns the files' paths */
-export function writeReport(folder: string, trials: readonly Trial[], facts: RunFacts): string[] {
-  const files = new Map<string, string>([
+export function writeReport(folder: string, { trials, facts }: Run): string[] {
+  return write(folder, [
     ['lab-report.html', reportHtml(trials, facts)],
     ['lab-trials.json', JSON.stringify(trials)],
-    ['matrix.svg', matrixSvg(trials)],
+    ...picturesOf(trials),
   ]);
-  const story = storySvg(trials);
-  if (story !== undefined) files.set('three-locks.svg', story);
-  for (const [number, id] of PICTURED) {
-    const trial = trialOf(trials, number, id);
-    if (trial === undefined) continue;
-    const stage = STAGES.find((each) => each.number === number);
-    const accident = ACCIDENTS.find((each) => each.id === id);
-    const heading = `${number}. ${stage?.name}: ${accident?.name}`;
-    const label = `${heading}. ${trial.summary}`;
-    files.set(
-      `${number}-${id}.svg`,
-      timelineSvg(timelineOf(trial), { label, heading, standalone: true }),
-    );
-  }
+}
+
+/** Saves a whole run, from which the documentation has its pictures and its report. @returns the files' paths */
+export function saveRun({ trials, facts }: Run): string[] {
+  const saved: Run = { trials: trials.map(asShown), facts };
+  const [file = ''] = write(dirname(SAVED), [
+    ['trials.json', `${JSON.stringify(saved).replaceAll('{"stage"', '\n{"stage"')}\n`],
+  ]);
+  return [file, ...writePages()];
+}
+
+/** Writes the pictures of the documentation, and the report of its site, from the run that was saved last. */
+export function writePages(docs = join(ROOT, 'docs')): string[] {
+  const { trials, facts } = JSON.parse(readFileSync(SAVED, 'utf8')) as Run;
+  return [
+    ...write(join(docs, 'lab'), picturesOf(trials)),
+    ...write(join(docs, 'public/lab'), [['report.html', reportHtml(trials, facts)]]),
+  ];
+}
+
+function picturesOf(trials: readonly Trial[]): [name: string, text: string][] {
+  const both = (name: string, draw: (width: number) => string): [string, string][] => [
+    [`${name}.svg`, draw(WIDE)],
+    [`${name}-narrow.svg`, draw(NARROW)],
+  ];
+  return [
+    ['matrix.svg', matrixSvg(trials)],
+    ['matrix-narrow.svg', narrowMatrixSvg(trials)],
+    ...(storySvg(trials) === undefined
+      ? []
+      : [
+          ...both('three-locks', (width) => storySvg(trials, width) ?? ''),
+          ['three-locks-half.svg', storySvg(trials, HALF) ?? ''] as [string, string],
+        ]),
+    ...PICTURED.flatMap(([number, id]) => {
+      const trial = trialOf(trials, number, id);
+      if (trial === undefined) return [];
+      const stage = STAGES.find((each) => each.number === number);
+      const accident = ACCIDENTS.find((each) => each.id === id);
+      const heading = `${number}. ${stage?.name}: ${accident?.name}`;
+      const label = `${heading}. ${trial.summary}`;
+      const timeline = timelineOf(trial);
+      return both(`${number}-${id}`, (width) =>
+        timelineSvg(timeline, { label, heading, standalone: true, width }),
+      );
+    }),
+  ];
+}
+
+/** A trial without what no report shows: commands that a waiter repeats, and fractions of times. */
+function asShown(trial: Trial): Trial {
+  const shown = new Set(commandsShown(trial.events));
+  const rounded = <T extends { readonly at: number }>(event: T): T => ({
+    ...event,
+    at: Math.round(event.at * 10) / 10,
+  });
+  return {
+    ...trial,
+    events: trial.events
+      .filter((event) => event.kind !== 'command' || shown.has(event))
+      .map(rounded),
+    keyEvents: trial.keyEvents.map(rounded),
+  };
+}
+
+function write(folder: string, files: readonly [name: string, text: string][]): string[] {
   mkdirSync(folder, { recursive: true });
-  return [...files].map(([name, text]) => {
+  return files.map(([name, text]) => {
     const path = join(folder, name);
     writeFileSync(path, text);
     return path;
