@@ -15,13 +15,35 @@ export interface Chart {
   readonly series: readonly Series[];
 }
 
-const WIDTH = 1_000;
-const HEIGHT = 480;
-const LEFT = 84;
-const RIGHT = 280;
-const TOP = 56;
-const BOTTOM = 56;
+/** Where a picture has its axes, in pixels: its text is as large as that of a page. */
+interface Frame {
+  readonly width: number;
+  readonly height: number;
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+  readonly bottom: number;
+  /** Whether the names of the lines are listed below the axes, because beside them there is no room. */
+  readonly isListed: boolean;
+}
+
 const LABEL_HEIGHT = 19;
+
+const WIDE: Frame = {
+  width: 1_000,
+  height: 480,
+  left: 84,
+  right: 280,
+  top: 56,
+  bottom: 56,
+  isListed: false,
+};
+
+/** For a phone. */
+function narrowFor(lines: number): Frame {
+  const bottom = 64 + lines * LABEL_HEIGHT;
+  return { width: 380, height: 300 + bottom, left: 84, right: 14, top: 56, bottom, isListed: true };
+}
 
 /** By their number among the lines of ours, or among the others. */
 const COLOURS = {
@@ -50,34 +72,43 @@ const STYLE =
   '.series .leader{stroke-width:1;opacity:.55}.series circle{fill:currentColor}' +
   '.series text{fill:currentColor;font-weight:600}';
 
-/** Lines over a logarithmic axis, with the middle half of the rounds as a bar at each point. */
-export function chartSvg({ title, xTitle, yTitle, series }: Chart): string {
+/**
+ * Lines over a logarithmic axis, with the middle half of the rounds as a bar at each point.
+ *
+ * @param isNarrow whether it is for a phone
+ */
+export function chartSvg({ title, xTitle, yTitle, series }: Chart, isNarrow = false): string {
+  const frame = isNarrow ? narrowFor(series.length) : WIDE;
+  const { width, height, left, right, top, bottom } = frame;
   const xs = [...new Set(series.flatMap(({ points }) => points.map(({ x }) => x)))].sort(
     (a, b) => a - b,
   );
   const ys = series.flatMap(({ points }) => points.flatMap(({ y }) => [y.low, y.high, y.median]));
   const [from, to] = decades(ys);
   const x = (value: number): number =>
-    roundForSvg(LEFT + ((xs.indexOf(value) + 0.5) / xs.length) * (WIDTH - LEFT - RIGHT));
+    roundForSvg(left + ((xs.indexOf(value) + 0.5) / xs.length) * (width - left - right));
   const y = (value: number): number =>
     roundForSvg(
-      HEIGHT - BOTTOM - ((Math.log10(value) - from) / (to - from)) * (HEIGHT - TOP - BOTTOM),
+      height - bottom - ((Math.log10(value) - from) / (to - from)) * (height - top - bottom),
     );
   const own = {
     light: { ...BASE_COLOURS.light, ...COLOURS.light },
     dark: { ...BASE_COLOURS.dark, ...COLOURS.dark },
     style: STYLE,
   };
-  const labelAt = placesOfLabels(series, y);
+  const labelAt = frame.isListed ? listedIn(series, frame) : placesOfLabels(series, y, frame);
   const counts = { ours: 0, peer: 0 };
   const parts = [
     text({ x: 16, y: 28, class: 'heading' }, title),
-    ...Array.from({ length: to - from + 1 }, (_, n) => tick(10 ** (from + n), y)),
-    rotated(20, (TOP + HEIGHT - BOTTOM) / 2, yTitle),
+    ...Array.from({ length: to - from + 1 }, (_, n) => tick(10 ** (from + n), y, frame)),
+    rotated(20, (top + height - bottom) / 2, yTitle),
     ...xs.map((value) =>
-      text({ x: x(value), y: HEIGHT - BOTTOM + 20, 'text-anchor': 'middle' }, value),
+      text({ x: x(value), y: height - bottom + 20, 'text-anchor': 'middle' }, value),
     ),
-    text({ x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 12, 'text-anchor': 'middle' }, xTitle),
+    text(
+      { x: (left + width - right) / 2, y: height - bottom + 44, 'text-anchor': 'middle' },
+      xTitle,
+    ),
     ...series.map((one) => {
       const kind = one.isOurs ? 'ours' : 'peer';
       const colour = `${kind}-${counts[kind]++}`;
@@ -85,7 +116,7 @@ export function chartSvg({ title, xTitle, yTitle, series }: Chart): string {
     }),
   ];
   const label = spoken(title, series);
-  return `${svgPicture({ width: WIDTH, height: HEIGHT, label, own, parts })}\n`;
+  return `${svgPicture({ width, height, label, own, parts })}\n`;
 }
 
 function text(attributes: Readonly<Record<string, string | number>>, content: string | number) {
@@ -97,11 +128,11 @@ function rotated(x: number, y: number, content: string): string {
   return text({ x, y, 'text-anchor': 'middle', transform: `rotate(-90 ${x} ${y})` }, content);
 }
 
-function tick(value: number, y: (value: number) => number): string {
+function tick(value: number, y: (value: number) => number, { width, left, right }: Frame): string {
   const words = value >= 1 ? value.toLocaleString('en') : String(Number(value.toPrecision(1)));
   return (
-    `<path class="grid" d="M${LEFT} ${y(value)}H${WIDTH - RIGHT}"/>` +
-    text({ x: LEFT - 8, y: y(value) + 4, 'text-anchor': 'end' }, words)
+    `<path class="grid" d="M${left} ${y(value)}H${width - right}"/>` +
+    text({ x: left - 8, y: y(value) + 4, 'text-anchor': 'end' }, words)
   );
 }
 
@@ -120,10 +151,19 @@ function line(
   return `<path class="line${isOurs ? ' ours' : ''}" d="M${path}"/>${marks.join('')}`;
 }
 
+/** Names in a list below the axes, each with a piece of its line. */
+function listedIn(series: readonly Series[], { height, bottom }: Frame): (one: Series) => string {
+  return (wanted) => {
+    const y = height - bottom + 66 + series.indexOf(wanted) * LABEL_HEIGHT;
+    return `<path class="line" d="M16 ${y}H40"/>${text({ x: 50, y: y + 4 }, wanted.name)}`;
+  };
+}
+
 /** Names at the ends of the lines, moved apart where lines end close to each other. */
 function placesOfLabels(
   series: readonly Series[],
   y: (value: number) => number,
+  { width, height, right, bottom }: Frame,
 ): (one: Series) => string {
   const ends = series
     .map((one) => ({ one, end: y(one.points.at(-1)?.y.median ?? 1) }))
@@ -132,17 +172,17 @@ function placesOfLabels(
   for (const [n, label] of ends.entries()) {
     label.at = Math.max(label.at, (ends[n - 1]?.at ?? -Infinity) + LABEL_HEIGHT);
   }
-  let lowest = HEIGHT - BOTTOM;
+  let lowest = height - bottom;
   for (const label of ends.toReversed()) {
     label.at = Math.min(label.at, lowest);
     lowest = label.at - LABEL_HEIGHT;
   }
   return (wanted) => {
     const { end, at } = ends.find(({ one }) => one === wanted) ?? { end: 0, at: 0 };
-    const leader = `M${WIDTH - RIGHT - 66} ${end}L${WIDTH - RIGHT + 4} ${roundForSvg(at)}`;
+    const leader = `M${width - right - 66} ${end}L${width - right + 4} ${roundForSvg(at)}`;
     return (
       `<path class="leader" d="${leader}"/>` +
-      text({ x: WIDTH - RIGHT + 10, y: roundForSvg(at + 4) }, wanted.name)
+      text({ x: width - right + 10, y: roundForSvg(at + 4) }, wanted.name)
     );
   };
 }

@@ -1,17 +1,21 @@
 import type { Results, Row } from '../results.js';
 import { type Chart, chartSvg, type Series } from './chart-svg.js';
 
-/** The two pictures about contending processes. @returns nothing if the run has not measured them */
+/** The pictures about contending processes, each also for a phone. @returns nothing if the run has not measured them */
 export function chartsOf({ scenarios }: Pick<Results, 'scenarios'>): Map<string, string> {
   const scaling = scenarios.find(({ id }) => id === 'scaling');
   if (scaling === undefined) return new Map();
-  const chart = (column: string, title: string, yTitle: string): string => {
+  const both = (name: string, column: string, title: string, yTitle: string) => {
     const axes: Omit<Chart, 'series'> = { title, yTitle, xTitle: 'processes, 8 callers each' };
-    return chartSvg({ ...axes, series: seriesOf(scaling.rows, column) });
+    const chart: Chart = { ...axes, series: seriesOf(scaling.rows, column) };
+    return [
+      [`${name}.svg`, chartSvg(chart)],
+      [`${name}-narrow.svg`, chartSvg(chart, true)],
+    ] as const;
   };
   return new Map([
-    ['throughput.svg', chart('rate', 'How often one key is held', 'holds per second (log scale)')],
-    ['waits.svg', chart('p99', 'How long 99 of 100 callers wait at most', 'ms (log scale)')],
+    ...both('throughput', 'rate', 'How often one key is held', 'holds per second (log scale)'),
+    ...both('waits', 'p99', 'How long 99 of 100 callers wait at most', 'ms (log scale)'),
   ]);
 }
 
