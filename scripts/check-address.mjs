@@ -8,23 +8,28 @@ import {
   codemodJson,
   PACKAGE_FILE,
   packageJson,
+  PLAYGROUND_FILES,
   readme,
   README_FILE,
+  withPlayground,
 } from './package/published-readme.mjs';
 
 const PLACEHOLDER = 'OWNER';
 
 const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
 const isUnset = repository.url.split('/').includes(PLACEHOLDER);
-const follows =
-  readFileSync(PACKAGE_FILE, 'utf8') === (await packageJson()) &&
-  readFileSync(CODEMOD_FILE, 'utf8') === (await codemodJson()) &&
-  readFileSync(README_FILE, 'utf8') === (await readme());
+const texts = [
+  [PACKAGE_FILE, await packageJson()],
+  [CODEMOD_FILE, await codemodJson()],
+  [README_FILE, await readme()],
+  ...(await Promise.all(PLAYGROUND_FILES.map(async (file) => [file, await withPlayground(file)]))),
+];
+const follows = texts.every(([file, text]) => readFileSync(file, 'utf8') === text);
 
 if (isUnset || !follows) {
   const wrong = isUnset
     ? `repository.url has the placeholder ${PLACEHOLDER}: write the address of the repository there, and`
-    : 'homepage, bugs or README.md do not follow from repository.url:';
+    : 'homepage, bugs or the links of README.md do not follow from repository.url:';
   console.error(
     `Cannot pack nestjs-locked: in libs/nestjs-locked/package.json, ${wrong} run npm run package:links`,
   );

@@ -12,6 +12,11 @@ export const CODEMOD_FILE = fileURLToPath(new URL('libs/nestjs-locked-migrate/pa
 export const README_FILE = fileURLToPath(new URL('libs/nestjs-locked/README.md', ROOT));
 export const SECURITY_FILE = fileURLToPath(new URL('SECURITY.md', ROOT));
 const SOURCE_FILE = fileURLToPath(new URL('README.md', ROOT));
+/** The documents that lead to the playground in the browser. */
+export const PLAYGROUND_FILES = [
+  SOURCE_FILE,
+  fileURLToPath(new URL('examples/playground/README.md', ROOT)),
+];
 
 /**
  * package.json with the addresses that follow from `repository.url`, the only one that is written by hand.
@@ -48,6 +53,22 @@ export async function readme() {
       `${image}[${text}](${address}/${image ? 'raw' : 'blob'}/HEAD/${path})`,
   );
   return formatted(README_FILE, absolute);
+}
+
+/**
+ * A document with links that open the playground of this repository in the browser.
+ *
+ * @param {string} file one of `PLAYGROUND_FILES`
+ * @returns {Promise<string>}
+ */
+export async function withPlayground(file) {
+  const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
+  const name = new URL(webAddress(repository.url)).pathname.slice(1);
+  const text = readFileSync(file, 'utf8');
+  return formatted(
+    file,
+    text.replaceAll(/(stackblitz\.com\/github\/)[^\s)\]]+?(\/tree\/)/g, `$1${name}$2`),
+  );
 }
 
 /**

@@ -7,10 +7,12 @@ import {
   codemodJson,
   PACKAGE_FILE,
   packageJson,
+  PLAYGROUND_FILES,
   readme,
   README_FILE,
   SECURITY_FILE,
   securityPolicy,
+  withPlayground,
 } from '../../scripts/package/published-readme.mjs';
 import { LIBRARY } from '../api/entry-points.js';
 import { readDocument, ROOT } from '../api/markdown.js';
@@ -36,6 +38,17 @@ describe('the README that npm shows', () => {
     expect(policy).toBe(await securityPolicy());
     expect(policy).toContain(`(${address}/security/advisories/new)`);
     expect(manifest).toMatchObject({ homepage: `${address}#readme`, bugs: `${address}/issues` });
+  });
+
+  it('links, like the README of the playground, to that of this repository in the browser', async () => {
+    const name = new URL(address).pathname.slice(1);
+    for (const file of PLAYGROUND_FILES) {
+      const text = readFileSync(file, 'utf8');
+      expect(text).toBe(await withPlayground(file));
+      expect(text).toContain(
+        `https://stackblitz.com/github/${name}/tree/main/examples/playground)`,
+      );
+    }
   });
 
   it('has the whole README, and no link that is dead outside the repository', () => {

@@ -77,6 +77,7 @@ describe('npm pack', () => {
       'README.md',
       'SECURITY.md',
       '.prettierrc',
+      'examples/playground/README.md',
       `${CODEMOD}/package.json`,
     ]) {
       cpSync(join(ROOT, path), join(project.folder, path), { recursive: true });
