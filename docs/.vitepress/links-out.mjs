@@ -6,12 +6,18 @@
 import { readFileSync } from 'node:fs';
 import { posix } from 'node:path';
 
-const { repository } = JSON.parse(
+const { repository, version } = JSON.parse(
   readFileSync(new URL('../../libs/nestjs-locked/package.json', import.meta.url), 'utf8'),
 );
 
 /** The web address of the repository, without a slash at its end, or undefined. */
 export const REPOSITORY = webAddress(typeof repository === 'string' ? repository : repository?.url);
+
+/** What the site says about the version that it describes: 0.0.0 stands for the time before the first one. */
+export const VERSION = version === '0.0.0' ? 'Not released' : `Version ${version}`;
+
+/** Where a folder of the repository runs in the browser. */
+const PLAYGROUND = 'examples/playground';
 
 /** Turns links that leave docs/ into links to the repository. */
 export function linksOut(markdown) {
@@ -23,7 +29,7 @@ export function linksOut(markdown) {
           const target = targetOutside(state.env.relativePath ?? '', token.attrGet('href') ?? '');
           isDropped = target !== undefined && REPOSITORY === undefined;
           if (target === undefined) continue;
-          if (!isDropped) token.attrSet('href', `${REPOSITORY}/blob/main/${target}`);
+          if (!isDropped) token.attrSet('href', addressOf(target));
         }
         if (isDropped && /^link_/.test(token.type)) {
           token.type = 'text';
@@ -32,6 +38,11 @@ export function linksOut(markdown) {
       }
     }
   });
+}
+
+function addressOf(target) {
+  if (target !== PLAYGROUND) return `${REPOSITORY}/blob/main/${target}`;
+  return `https://stackblitz.com/github/${new URL(REPOSITORY).pathname.slice(1)}/tree/main/${target}`;
 }
 
 /** The path in the repository of what a page links to, undefined if that is a page or on the web. */

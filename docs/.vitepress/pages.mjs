@@ -67,7 +67,6 @@ const SECTIONS = [
       ['behaviour', 'Behaviour'],
       ['support', 'Support and versions'],
       ['api/index', 'API'],
-      ...readPages('api'),
     ],
   ],
   [
@@ -98,6 +97,39 @@ export function sidebar() {
 export function sidebarOfDecisions() {
   return sectionsOf([...SECTIONS, ['Decisions', readPages('adr')]]);
 }
+
+/** The entry points, in the order in which an application meets them. */
+const ENTRY_POINTS = ['', '/testing', '/typeorm', '/nestjs-cls', '/transactions'];
+
+/**
+ * The sidebar of the API reference: each entry point, and what it exports by kind.
+ *
+ * @returns {SidebarSection[]}
+ */
+export function sidebarOfApi() {
+  const all = readPages('api');
+  const entries = ENTRY_POINTS.map((path) => `nestjs-locked${path}`);
+  const sections = entries.map((entry) => {
+    const folder = `api/${entry}/`;
+    const kinds = KINDS.map(([kind, text]) => ({
+      text,
+      items: all
+        .filter(([file]) => file.startsWith(`${folder}${kind}/`))
+        .map(([file]) => ({ text: file.split('/').at(-1), link: `/${file}` })),
+    }));
+    const items = [{ text: 'Overview', link: `/${folder}` }, ...kinds];
+    return { text: entry, items: items.filter(({ items: inner }) => inner?.length !== 0) };
+  });
+  return [{ text: 'API', items: [{ text: 'Entry points', link: '/api/' }] }, ...sections];
+}
+
+/** Folders of the reference, and what the sidebar calls them. */
+const KINDS = [
+  ['functions', 'Functions and decorators'],
+  ['classes', 'Classes'],
+  ['interfaces', 'Interfaces'],
+  ['type-aliases', 'Types'],
+];
 
 function sectionsOf(sections) {
   return sections

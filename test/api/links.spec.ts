@@ -20,6 +20,17 @@ it('every page of docs/ is in the sidebar of the site', () => {
   expect(pages.filter((path) => !named.includes(path))).toEqual([]);
 });
 
+it('docs/adr/README.md lists every decision once, with its heading', () => {
+  const { text } = readDocument('docs/adr/README.md');
+  const listed = [...text.matchAll(/^- \[(.+?)\]\((\d{4}-[\w-]+\.md)\)/gm)];
+  const decisions = documents.filter(({ path }) => /^docs\/adr\/\d/.test(path));
+  expect(listed.map(([, heading, file]) => `${file}: ${heading}`).sort()).toEqual(
+    decisions
+      .map((one) => `${posix.basename(one.path)}: ${/^# (.+)$/m.exec(one.text)?.[1]}`)
+      .sort(),
+  );
+});
+
 it('docs/how-it-works.md names files that exist', () => {
   const { text } = readDocument('docs/how-it-works.md');
   const named = text.match(/\b[a-z-]+\/[a-z/-]+\.ts\b/g) ?? [];
@@ -36,7 +47,8 @@ it('anchors are those that GitHub makes', () => {
 
 /** The addresses in `[text](address)` and `![text](address)` that stay in the repository. */
 function linksIn({ text }: Document): string[] {
-  const links = [...text.matchAll(/\]\(([^()\s]+)\)/g)].map(([, link = '']) => link);
+  const shown = text.replaceAll(/<!-- site: [^]*? -->/g, ''); // the site alone has those
+  const links = [...shown.matchAll(/\]\(([^()\s]+)\)/g)].map(([, link = '']) => link);
   return links.filter((link) => !/^https?:/.test(link));
 }
 

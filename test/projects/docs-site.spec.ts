@@ -8,11 +8,14 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { extname, join, posix } from 'node:path';
-import { ROOT } from '../api/markdown.js';
+import { sidebar } from '../../docs/.vitepress/pages.mjs';
+import { readRelease } from '../../tools/bench/src/report/files.js';
+import { LIBRARY } from '../api/entry-points.js';
+import { readDocument, ROOT } from '../api/markdown.js';
 import { describeWithChromium } from '../support/describe-if.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
 
-const BUILD_LIMIT_MS = 180_000;
+const BUILD_LIMIT_MS = 600_000;
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html',
   '.js': 'text/javascript',
@@ -30,19 +33,26 @@ beforeAll(async () => {
     const { code, stdout, stderr } = await runCommand(process.execPath, args, ROOT, UNGUARDED);
     return { code, output: stdout + stderr };
   };
-  built = await run(join(bin, 'typedoc/bin/typedoc'));
-  if (built.code !== 0) return;
+  for (const program of [
+    ['tools/lab/dist/main.js', '--page'],
+    [join(bin, 'typedoc/bin/typedoc')],
+  ]) {
+    built = await run(...program);
+    if (built.code !== 0) return;
+  }
   built = await run(join(bin, 'vitepress/bin/vitepress.js'), 'build', 'docs', '--outDir', site);
 }, BUILD_LIMIT_MS);
 
 afterAll(() => rmSync(site, { recursive: true, force: true }));
 
 describe('npm run docs', () => {
-  it('runs these two commands', () => {
+  it('runs these commands', () => {
     const { scripts } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
       scripts: Record<string, string>;
     };
-    expect(scripts['docs']).toBe('typedoc && exec vitepress build docs');
+    expect(scripts['docs']).toBe(
+      'npm run build --silent && node tools/lab/dist/main.js --page && typedoc && exec vitepress build docs',
+    );
   });
 
   it('builds: every public symbol has a comment, and every page is there', () => {
@@ -77,6 +87,71 @@ describe('npm run docs', () => {
     expect(count).toBeGreaterThan(500);
     expect(broken).toEqual([]);
   });
+
+  it('writes llms.txt, which lists each page once, with its heading', () => {
+    const text = readFileSync(join(site, 'llms.txt'), 'utf8');
+    const links = [...text.matchAll(/^- \[(.+?)\]\(\/(\S+?)\)(?:: .+)?$/gm)];
+    const listed = links.map(([, , path = '']) => path);
+    const pages = pagesOf(site).filter((page) => page !== 'lab/report.html');
+    expect([...listed].sort()).toEqual(pages.map((page) => page.replace(/html$/, 'md')).sort());
+    for (const [, title = '', path = ''] of links) {
+      const [, heading = ''] = /^# (.+)$/m.exec(readFileSync(join(site, path), 'utf8')) ?? [];
+      expect([path, title]).toEqual([path, heading.replaceAll('`', '')]);
+    }
+    expect(text.match(/^> .+$/gm)).toHaveLength(1);
+  });
+
+  it('writes llms-full.txt, the text of all pages that people write for users', () => {
+    const text = readFileSync(join(site, 'llms-full.txt'), 'utf8');
+    const headings = sidebar()
+      .flatMap(({ items }) => items.map(({ link }) => `docs${link}.md`))
+      .filter((path) => existsSync(join(ROOT, path)))
+      .map((path) => /^# .+$/m.exec(readFileSync(join(ROOT, path), 'utf8'))?.[0]);
+    expect(headings.length).toBeGreaterThan(30);
+    expect(headings.filter((heading) => !text.includes(`\n${heading}\n`))).toEqual([]);
+    expect(text).not.toContain('<!-- site:');
+  });
+});
+
+describe('the facts on the first screen', () => {
+  const { text } = readDocument('docs/index.md');
+
+  it('counts accidents and broken locks as in the run of the lab that was saved', () => {
+    const { trials } = JSON.parse(
+      readFileSync(join(ROOT, 'tools/lab/results/trials.json'), 'utf8'),
+    ) as { trials: readonly Trial[] };
+    const accidents = new Set(trials.map(({ accident }) => accident));
+    const others = trials.filter(({ stage }) => stage !== 17);
+    const broken = others.filter(({ findings }) => findings.length > 0);
+    const count = (some: readonly Trial[]): number => new Set(some.map(({ stage }) => stage)).size;
+    expect(accidents.delete('sale')).toBe(true); // no accident
+    expect(text).toContain(`**Tried in ${accidents.size} accidents.**`);
+    expect(text).toContain(`${count(broken)} of ${count(others)} other locks broke`);
+    const ours = trials.filter(({ stage }) => stage === 17);
+    expect(ours.filter(({ findings }) => findings.includes('stock wrong'))).toEqual([]);
+  });
+
+  it('claims no more speed than the last release has', () => {
+    const { scenarios } = readRelease();
+    const rows = scenarios.find(({ id }) => id === 'one-process')?.rows ?? [];
+    const rateOf = (wanted: (adapter: string) => boolean): number =>
+      Math.max(
+        ...rows
+          .filter(({ adapter = 'raw' }) => wanted(adapter))
+          .map(({ values }) => values['rate']?.median ?? 0),
+      );
+    const ratio =
+      rateOf((adapter) => adapter === 'ours') / rateOf((adapter) => !/^(?:raw|ours)/.test(adapter));
+    const [, claimed] = /\*\*(\d+) times as many holds per second\*\*/.exec(text) ?? [];
+    expect(Number(claimed)).toBeLessThanOrEqual(ratio);
+    expect(Number(claimed)).toBeGreaterThan(1);
+  });
+
+  interface Trial {
+    readonly stage: number;
+    readonly accident: string;
+    readonly findings: readonly string[];
+  }
 });
 
 describeWithChromium('the site in a browser', () => {
@@ -117,7 +192,11 @@ describeWithChromium('the site in a browser', () => {
       ['/quick-start.html', 'Quick start'],
       ['/operations.html', 'Operations'],
       ['/troubleshooting.html', 'Troubleshooting'],
-      ['/api/nestjs-locked/typeorm.html', 'nestjs-locked/typeorm'],
+      ['/lab.html', 'The lock lab'],
+      ['/benchmarks.html', 'Benchmarks'],
+      ['/adr/', 'Decisions'],
+      ['/api/', 'API'],
+      ['/api/nestjs-locked/typeorm/', 'nestjs-locked/typeorm'],
     ])('%s is readable', async (path, title) => {
       const page = await open(path);
       await expect(page.locator('h1').first().textContent()).resolves.toContain(title);
@@ -153,12 +232,89 @@ describeWithChromium('the site in a browser', () => {
     }
   });
 
+  it.each([
+    ['a desk', 1440, 900],
+    ['a laptop', 1280, 800],
+  ])(
+    'on %s, the home shows code, picture, facts and the version in one screen',
+    async (_, width, height) => {
+      const page = await browser.newPage({ viewport: { width, height } });
+      await page.goto(url, { waitUntil: 'networkidle' });
+      const bottoms = await page.evaluate<number[]>(`
+      ['.vp-doc pre', '.vp-doc picture img', '.vp-doc ul li:last-child'].map(
+        (shown) => document.querySelector(shown).getBoundingClientRect().bottom,
+      )`);
+      expect(Math.max(...bottoms)).toBeLessThanOrEqual(height);
+      const { version } = JSON.parse(readFileSync(join(LIBRARY, 'package.json'), 'utf8')) as {
+        version: string;
+      };
+      const shown = version === '0.0.0' ? 'Not released' : version;
+      expect(await page.locator('.VPNavBarMenu').textContent()).toContain(shown);
+      await page.close();
+    },
+  );
+
+  describe.each([390, 1440])('%i px wide', (width) => {
+    it('every page shows all that it has', async () => {
+      const found: unknown[] = [];
+      // What the server sends looks the same as after Vue has taken over.
+      const context = await browser.newContext({
+        viewport: { width, height: 900 },
+        javaScriptEnabled: false,
+      });
+      const waiting = pagesOf(site);
+      const look = async (): Promise<void> => {
+        const page = await context.newPage();
+        for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+          await page.goto(`${url}/${path}`, { waitUntil: 'load' });
+          const faults = await page.evaluate<object>(FAULTS);
+          if (Object.keys(faults).length > 0) found.push({ path, ...faults });
+        }
+      };
+      await Promise.all([look(), look(), look(), look()]);
+      await context.close();
+      expect(found).toEqual([]);
+    });
+  });
+
   it('the site has sent no request to the network, and logged no error', () => {
     expect(requests.length).toBeGreaterThan(20);
     expect(requests.filter((address) => !address.startsWith(url))).toEqual([]);
     expect(complaints).toEqual([]);
   });
 });
+
+/**
+ * What a reader of a page cannot see, or not read: an object without properties if nothing is wrong.
+ *
+ * - `tooWide`: the page scrolls sideways.
+ * - `cut`: tables that scroll sideways; on a desk, also code.
+ * - `tooHigh`: a page of the reference that is longer than 20,000 px.
+ * - `tooSmall`: pictures whose smallest text is below 9 px.
+ */
+const FAULTS = `(() => {
+  const root = document.documentElement;
+  const isDesk = innerWidth > 640;
+  const cut = [...document.querySelectorAll('.vp-doc table' + (isDesk ? ', .vp-doc pre' : ''))]
+    .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+    .map(({ textContent }) => textContent.slice(0, 60));
+  const tooSmall = [...document.querySelectorAll('.vp-doc img')].flatMap((image) => {
+    const request = new XMLHttpRequest();
+    request.open('GET', image.currentSrc, false);
+    request.send();
+    const [, width] = /viewBox="0 0 ([\\d.]+)/.exec(request.responseText) ?? [];
+    const sizes = [...request.responseText.matchAll(/font-size:([\\d.]+)px/g)].map(([, size]) => size);
+    const size = Math.min(...sizes) * (image.getBoundingClientRect().width / width);
+    return size < 9 ? [image.alt + ': ' + size] : [];
+  });
+  const faults = {
+    tooWide: root.scrollWidth > innerWidth,
+    cut: cut.length > 0 && cut,
+    tooHigh: location.pathname.startsWith('/api/') && root.scrollHeight > 20_000,
+    tooSmall: tooSmall.length > 0 && tooSmall,
+  };
+  return Object.fromEntries(Object.entries(faults).filter(([, fault]) => fault !== false));
+})()`;
 
 async function violationsOn(page: Page): Promise<string[]> {
   await page.addScriptTag({ content: axe.source });
