@@ -67,9 +67,18 @@ async function startShop(config: MercuriusDriverConfig = {}) {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ query: `mutation { ${field} }` }),
     });
-    return [response.status, response.headers.get('retry-after'), await response.json()];
+    return [response.status, response.headers.get('retry-after'), jsonOf(await response.text())];
   };
   return { locks, url, mutate };
+}
+
+/** A text that is no JSON is shown as it is. */
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 const BUSY = {

@@ -50,11 +50,9 @@ export function grpcAnswer(
   host: ArgumentsHost,
 ): Observable<unknown> {
   const status = statusOf(answer, call);
-  const [first, callback] = host.getArgs<unknown[]>();
-  if (first !== call) return throwError(() => status);
+  if (host.getArgByIndex(0) !== call) return throwError(() => status);
   // A handler of `@GrpcStreamCall` answers the call itself; of an error, Nest would make an unhandled rejection.
-  if (typeof callback === 'function') (callback as (status: object) => void)(status);
-  else call.emit('error', status);
+  call.emit('error', status);
   return of(undefined);
 }
 
