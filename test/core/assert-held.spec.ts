@@ -224,7 +224,7 @@ describe('assertHeld() where no lock is held', () => {
     ]);
   });
 
-  it('does not throw in code that a nested call has left behind while the outer one works', async () => {
+  it('throws in code that a nested call has left behind, whose key is free, while the outer one works', async () => {
     const { locks, thrown } = start();
     const gate = makeGate();
     await locks.withLock('a', async () => {
@@ -233,7 +233,38 @@ describe('assertHeld() where no lock is held', () => {
         left = gate.opened.then(() => [thrown(), thrown('a'), thrown('b')]);
       });
       gate.open();
-      expect(await left).toEqual(['held', 'held', expect.any(LockNotHeldError)]);
+      const ended = expect.objectContaining({
+        code: 'LOCK_NOT_HELD',
+        message: expect.stringMatching(/^Lock 'b' is not held here: the work .* has ended/),
+      });
+      expect(await left).toEqual([ended, 'held', ended]);
+    });
+  });
+
+  it('throws in nested work that the work around it did not await', async () => {
+    const { locks, thrown } = start();
+    const gate = makeGate();
+    let left: Promise<unknown[]> | undefined;
+    await locks.withLock('a', () => {
+      left = locks.withLock('b', async () => {
+        await gate.opened;
+        return [thrown(), thrown('b')];
+      });
+    });
+    gate.open();
+    expect(await left).toEqual([expect.any(LockNotHeldError), 'held']);
+  });
+
+  it('returns in code that a nested call has left behind, whose key the outer one holds', async () => {
+    const { locks, thrown } = start();
+    const gate = makeGate();
+    await locks.withLock(['a', 'b'], async () => {
+      let left: Promise<unknown[]> | undefined;
+      await locks.withLock('b', () => {
+        left = gate.opened.then(() => [thrown(), thrown('b')]);
+      });
+      gate.open();
+      expect(await left).toEqual(['held', 'held']);
     });
   });
 

@@ -117,8 +117,9 @@ export class LockService implements HasLockRunner {
 
   /**
    * Returns only if all locks under which the calling code runs are certainly held: that of the nearest enclosing
-   * `withLock`, `@Locked` or `lock.run`, those around it, and those that an open transaction keeps. With a key, only
-   * the nearest hold of that key counts. Reads the clock, no round trip.
+   * `withLock`, `@Locked` or `lock.run`, those around it, and those that an open transaction keeps. Code that goes on
+   * after its work has ended runs under a lock that was released, and so it throws there. With a key, only the nearest
+   * hold of that key counts. Reads the clock, no round trip.
    *
    * @example this.locks.assertHeld(); // right before what cannot be undone
    * @throws LockNotHeldError if no lock of this service is held here, or not that one · LockLostError if one was lost ·

@@ -116,18 +116,21 @@ export class AmbientHolds {
   }
 
   /**
-   * Returns if every hold of this context is held, including those that its transaction keeps; with a key, if the
-   * innermost hold of that key is.
+   * Returns if every hold of this context is held, including those that its transaction keeps, and if it was left
+   * behind by no nested call whose key is free now; with a key, if the innermost hold of that key is held.
    * @throws LockNotHeldError if there is none · LockLostError · LockStoreError while a lease is suspect
    */
   assertHeld(key?: string): void {
-    const ofCalls = callsInside(this.#call).flatMap(({ levels }) => [...levels.values()]);
+    const calls = callsInside(this.#call);
+    const ofCalls = calls.flatMap(({ levels }) => [...levels.values()]);
     const open = [...this.#kept(), ...ofCalls].filter(({ isOpen }) => isOpen);
     const asked = key === undefined ? open : open.filter(({ hold }) => hold.key === key).slice(-1);
     for (const { hold } of asked) hold.assertHeld();
-    if (asked.length > 0) return;
-    const keys = new Set(open.map(({ hold }) => hold.key));
-    throw notHeldError(key, [...keys], this.#scope.get() !== undefined);
+    const held = new Set(open.map(({ hold }) => hold.key));
+    const ended = calls.flatMap(({ keys }) => keys).filter((it) => !held.has(it));
+    const missing = key ?? ended.at(-1);
+    if (asked.length > 0 && (missing === undefined || held.has(missing))) return;
+    throw notHeldError(missing, [...held], ended.includes(missing ?? ''));
   }
 
   run<T>(here: HeldHere, work: () => T): T {

@@ -13,11 +13,14 @@ export interface CurrentLock extends Lock {
  */
 export class HeldHere {
   #lock: CurrentLock | undefined;
+  /** Of the call, also after its release. */
+  readonly keys: readonly string[];
   /** The re-entry levels by key. */
   readonly #levels: Map<string, ReentryLevel>;
 
   constructor(lock: CurrentLock, levels: readonly ReentryLevel[]) {
     this.#lock = lock;
+    this.keys = lock.keys;
     this.#levels = new Map(levels.map((level) => [level.hold.key, level]));
   }
 
