@@ -8,7 +8,7 @@ const PLAIN = {
   ],
   'nestjs-locked.RedisClient.options.__type.sentinels.__type': ['host', 'port'],
   'nestjs-locked.RedisConnection': [
-    ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'options', 'ping', 'scan', 'script'],
+    ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'ping', 'scan', 'script'],
     ...['set', 'subscribe'],
   ],
   'nestjs-locked.RedisConnection.stream.__type': ['cork', 'destroy', 'uncork'],

@@ -263,6 +263,7 @@ describeWithChromium('the site in a browser', () => {
         javaScriptEnabled: false,
       });
       const waiting = pagesOf(site);
+      expect(waiting.length).toBeGreaterThan(100);
       const look = async (): Promise<void> => {
         const page = await context.newPage();
         for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
