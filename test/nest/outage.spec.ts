@@ -176,11 +176,20 @@ describe('failFastAfterMs', () => {
   it('refuses no call for a key that this process holds, and none that joins', async () => {
     const { locks } = await start({ failFastAfterMs: 0 });
     const key = uniqueKey();
-    await locks.withLock(key, { leaseMs: 20_000 }, async () => {
-      await awayFor(50, locks);
-      expect(await locks.withLock(key, () => 'joined')).toBe('joined');
+    const [hasBegun, mayEnd] = [makeGate(), makeGate()];
+    const work = locks.withLock(key, { leaseMs: 20_000 }, async () => {
+      hasBegun.open();
+      await mayEnd.opened;
       await expect(locks.withLock(uniqueKey(), () => 'ran')).rejects.toBeInstanceOf(LockStoreError);
+      return locks.withLock(key, () => 'joined');
     });
+    await hasBegun.opened;
+    await awayFor(50, locks);
+    const next = timed(locks.withLock(key, { waitMs: 60_000 }, () => 'served'));
+    mayEnd.open();
+    expect(await work).toBe('joined');
+    await server.restart();
+    expect((await next).outcome).toBe('served');
   });
 
   it('Infinity lets every call wait', async () => {

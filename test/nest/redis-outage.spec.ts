@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
+import type { LoggerService } from '@nestjs/common';
 import { LockConfigError, LockService, LockStoreError, RedisLockModule } from 'nestjs-locked';
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -9,6 +10,7 @@ import { promisify } from 'node:util';
 import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedisServer } from '../support/own-redis.js';
+import { RecordingLogger } from '../support/recording-logger.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const run = promisify(execFile);
@@ -31,9 +33,9 @@ beforeAll(async () => {
   startWithoutRedis.catch(() => {}); // checked by its test
 });
 
-async function startLocks(leaseMs = LEASE_MS): Promise<LockService> {
+async function startLocks(leaseMs = LEASE_MS, logger?: LoggerService): Promise<LockService> {
   const lockModule = RedisLockModule.forRoot({ connection: server.url, leaseMs });
-  return (await startNest({ imports: [lockModule] })).get(LockService);
+  return (await startNest({ imports: [lockModule] }, logger)).get(LockService);
 }
 
 async function timed(action: () => Promise<unknown>): Promise<{ error: unknown; ms: number }> {
@@ -104,7 +106,8 @@ describe('Redis with a fault', () => {
   });
 
   it('frozen: a holder is told at its deadline, and its work still returns its result [D117]', async () => {
-    const locks = await startLocks();
+    const logger = new RecordingLogger();
+    const locks = await startLocks(LEASE_MS, logger);
     const key = uniqueKey();
     const result = await locks.withLock(key, async (lock) => {
       server.pause();
@@ -119,6 +122,9 @@ describe('Redis with a fault', () => {
       return 'done all the same';
     });
     expect(result).toBe('done all the same');
+    expect(logger.lines('nestjs-locked')).toContainEqual(
+      expect.stringContaining(`error Lock '${key}' was lost (expired)`),
+    );
   });
 
   it('restarted empty: a holder is told that its lock was deleted', async () => {

@@ -1,6 +1,7 @@
 import type {
   INestApplication,
   INestApplicationContext,
+  LoggerService,
   ModuleMetadata,
   Type,
 } from '@nestjs/common';
@@ -11,8 +12,11 @@ import { afterTest } from './after-test.js';
 const QUIET = { logger: false, abortOnError: false } as const;
 
 /** Starts an application without HTTP whose root module is `root`. Closed after the test. */
-export async function startNest(root: ModuleMetadata): Promise<INestApplicationContext> {
-  const app = await NestFactory.createApplicationContext(rootModule(root), QUIET);
+export async function startNest(
+  root: ModuleMetadata,
+  logger: LoggerService | false = false,
+): Promise<INestApplicationContext> {
+  const app = await NestFactory.createApplicationContext(rootModule(root), { ...QUIET, logger });
   afterTest(() => app.close());
   return app;
 }
