@@ -360,7 +360,7 @@ describe('other processes that want the key', () => {
 
 describe('an idle lease', () => {
   it('is not renewed, and given up at its deadline at the latest [R18]', async () => {
-    const { clock, store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
+    const { clock, store, held, nothingLeft } = await startScripted({ lingerMs: 30_000 });
     const { hold } = await held();
     await hold.release();
     await clock.advance(29_699);
@@ -373,7 +373,7 @@ describe('an idle lease', () => {
   });
 
   it('is given up when a connection was lost: the server may be another one, or empty [R26]', async () => {
-    const { store, held, nothingLeft } = await startScripted({ lingerMs: 600_000 });
+    const { store, held, nothingLeft } = await startScripted({ lingerMs: 30_000 });
     const { hold } = await held();
     await hold.release();
     store.listener.reconnected();

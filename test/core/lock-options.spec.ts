@@ -111,13 +111,13 @@ describe('lingerMs', () => {
   });
 
   it('is given up at once when another process wants the key', async () => {
-    const { a, b } = two({ lingerMs: 60_000 });
+    const { a, b } = two({ lingerMs: 30_000 });
     await (await a.acquire('k')).release();
     expect((await b.acquire('k')).isHeld).toBe(true);
   });
 
   it('makes a single try of another process fail once: it is given up then, and the next try succeeds', async () => {
-    const { a, b } = two({ lingerMs: 60_000 });
+    const { a, b } = two({ lingerMs: 30_000 });
     await (await a.acquire('k')).release();
     expect(await outcome(b.acquire('k', { waitMs: 0 }))).toBeInstanceOf(LockNotAcquiredError);
     await settled();
@@ -125,13 +125,13 @@ describe('lingerMs', () => {
   });
 
   it('is not used for jobs that others skip [R21]', async () => {
-    const { a, b } = two({ lingerMs: 60_000 });
+    const { a, b } = two({ lingerMs: 30_000 });
     await a.withLock('k', { onBusy: 'skip' }, () => 'done');
     expect(await b.withLock('k', { waitMs: 0, onBusy: 'skip' }, () => 'done')).toBe('done');
   });
 
   it('is over when the application closes [R45]', async () => {
-    const { a, b } = two({ lingerMs: 60_000 });
+    const { a, b } = two({ lingerMs: 30_000 });
     await (await a.acquire('k')).release();
     await a.close(0);
     expect(await b.inspect('k')).toBeNull();
@@ -172,7 +172,7 @@ describe('holdAtLeastMs', () => {
   it.each([5_000, 0])(
     'does not keep the key for work that was cancelled right before it began, with holdAtLeastMs %d [D10]',
     async (holdAtLeastMs) => {
-      const { a, b } = two({ lingerMs: 60_000 });
+      const { a, b } = two({ lingerMs: 30_000 });
       const cancel = new AbortController();
       const options = { holdAtLeastMs, signal: cancel.signal };
       const first = await a.acquire('job');

@@ -86,7 +86,7 @@ describe('the holder', () => {
   });
 
   it('is nobody while the lease is only kept for the next call', async () => {
-    const { a } = start({ lingerMs: 60_000 });
+    const { a } = start({ lingerMs: 30_000 });
     await (await waitFor(a.engine, { label: 'first' })).release();
     expect(await a.engine.inspect('k')).toMatchObject({
       holder: { processId: a.processId, label: undefined },

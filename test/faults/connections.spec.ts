@@ -152,7 +152,10 @@ describe('a single message lost', () => {
 
   fault('"wanted"', 'bounded by the timer of the waiter [R18]', async (measure) => {
     // With this `lingerMs`, a process gives up an unused lease only after a message that the key is wanted.
-    const { proxy, near, far } = await nearAndFar({ leaseMs: LONG_LEASE_MS, lingerMs: 60_000 });
+    const { proxy, near, far } = await nearAndFar({
+      leaseMs: LONG_LEASE_MS,
+      lingerMs: LONG_LEASE_MS,
+    });
     await far.engine.withLock(key, {}, () => {});
     expect(await observer.holder(key)).not.toBeNull();
 

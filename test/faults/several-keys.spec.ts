@@ -195,7 +195,7 @@ describe('an operator', () => {
     'revokes a lease that lingers unused',
     'its process asks again: never two inside',
     async () => {
-      const one = await openLocks(server.url, { leaseMs: LEASE_MS, lingerMs: 60_000 });
+      const one = await openLocks(server.url, { leaseMs: LEASE_MS, lingerMs: LEASE_MS });
       const two = await openLocks(server.url, { leaseMs: LEASE_MS });
       const key = uniqueKey();
       await (await one.engine.acquire(key)).release();

@@ -29,6 +29,16 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     { leaseMs: 499 },
     'Invalid option leaseMs: 499 must be a whole number of at least 500',
   ],
+  [
+    'a lingerMs greater than leaseMs',
+    { leaseMs: 5_000, lingerMs: 5_001 },
+    'Invalid option lingerMs: 5001 must be at most leaseMs (5000), because a lease that nobody uses is not renewed; set',
+  ],
+  [
+    'a lingerMs greater than the default leaseMs',
+    { lingerMs: 60_000 },
+    'Invalid option lingerMs: 60000 must be at most leaseMs (30000)',
+  ],
   ['an endless leaseMs', { leaseMs: Infinity }, 'Invalid option leaseMs: Infinity must be'],
   ['negative localHandovers', { localHandovers: -1 }, 'Invalid option localHandovers: -1 must be'],
   ['a negative shutdownMs', { shutdownMs: -1 }, 'Invalid option shutdownMs: -1 must be'],

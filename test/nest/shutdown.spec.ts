@@ -172,7 +172,7 @@ describe('an application whose Redis client another module closes', () => {
       }
       const entered = makeGate();
       const foreign = { module: ForeignModule, global: place !== 'not global' };
-      const locking = RedisLockModule.forRoot({ connection: client, lingerMs: 60_000 });
+      const locking = RedisLockModule.forRoot({ connection: client, lingerMs: 30_000 });
       const { app, url } = await startHttp({
         imports: place === 'global, imported last' ? [locking, foreign] : [foreign, locking],
         controllers: [SlowController],

@@ -350,7 +350,7 @@ describe('TestLocks', () => {
     });
 
     it('refuses a key that is held, and names the holder; a lease that lingers is given up', async () => {
-      const locks = new TestLocks({ lingerMs: 60_000 });
+      const locks = new TestLocks({ lingerMs: 30_000 });
       const lock = await locks.service().acquire('a');
       expect(() => locks.hold('a')).toThrow("Cannot hold 'a' as somebody else: acquire holds it");
       await lock.release();

@@ -102,7 +102,7 @@ function taskOf(
     connection: random.pick(forms),
     options: {
       leaseMs: random.pick([500, 800, 800, 1_500, 2_500]),
-      lingerMs: without.includes('linger') ? 0 : random.pick([0, 0, 100, 1_500]),
+      lingerMs: without.includes('linger') ? 0 : random.pick([0, 0, 100, 500]),
       localHandovers: random.pick([0, 4, 32]),
       awaitRelease: random.chance(0.7),
     },

@@ -106,7 +106,11 @@ export interface LockServiceOptions extends TransactionOptions {
   /**
    * Keeps an unused lease for this long, in milliseconds, in case this process wants the same key again; it is released
    * at once when another process asks. Saves both round trips for a key that one process uses often. Meanwhile, a
-   * single try (`waitMs: 0`) by another process finds the key busy. @default 0
+   * single try (`waitMs: 0`) by another process finds the key busy once: it makes this process release the lease.
+   *
+   * An unused lease is not renewed, so it never lasts longer than it did when its last call ended; `lingerMs` may not
+   * be greater than `leaseMs`. A call with `onBusy`, `holdAtLeastMs` or `renew: false` leaves no unused lease.
+   * @default 0
    */
   readonly lingerMs?: number;
   /**

@@ -30,7 +30,7 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
     default: 30_000,
     check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
     otherNames: ['ttl', 'ttlms', 'duration', 'expire', 'expiry', 'locktimeout', 'leasetime'],
-    text: `How long a lock outlives a crash, at least ${MIN_LEASE_MS}. Lower frees it sooner; higher tolerates a slower Redis`,
+    text: `How long a lock outlives a crash; the least value is ${MIN_LEASE_MS}. Lower frees it sooner; higher tolerates a slower Redis`,
   },
   maxHoldMs: {
     default: 600_000,
@@ -46,7 +46,7 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   lingerMs: {
     default: 0,
     check: wholeNumber(0, 'milliseconds'),
-    text: 'Keeps a released key this long in case this process wants it again; another process that waits gets it at once. A [single try](docs/waiting.md) by another process finds it busy',
+    text: 'Keeps a released key this long in case this process wants it again, `leaseMs` at most; another process that waits gets it at once. A [single try](docs/waiting.md#who-is-next) by another process finds it busy once. Not used after calls with `onBusy`, `holdAtLeastMs` or `renew: false`',
   },
   awaitRelease: {
     default: true,

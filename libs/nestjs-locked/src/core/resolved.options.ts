@@ -1,3 +1,4 @@
+import { invalidOption } from './lock.errors.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import {
@@ -62,10 +63,15 @@ export function resolveServiceOptions(
   assertOptions({ ...SERVICE_OPTIONS, ...more }, options, {
     elsewhere: { ...NOT_FOR_SERVICES, ...elsewhere },
   });
-  return Object.freeze({
-    ...withDefaults(ENGINE_OPTIONS, options),
-    transactions: resolveTransactionOptions(options),
-  });
+  const engine = withDefaults(ENGINE_OPTIONS, options);
+  assertLeaseCoversLinger(engine);
+  return Object.freeze({ ...engine, transactions: resolveTransactionOptions(options) });
+}
+
+function assertLeaseCoversLinger({ lingerMs, leaseMs }: Required<EngineOptions>): void {
+  if (lingerMs <= leaseMs) return;
+  const rule = `must be at most leaseMs (${leaseMs}), because a lease that nobody uses is not renewed`;
+  throw invalidOption('lingerMs', lingerMs, `${rule}; set a lower lingerMs or a higher leaseMs`);
 }
 
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOptions({});

@@ -50,7 +50,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   shutdownMs: {
     default: 10_000,
     check: milliseconds,
-    text: 'How long closing may take once the requests in flight have ended. Work that still holds locks gets all of it except the last tenth, at most a second',
+    text: 'How long closing may take once the requests in flight have ended. Work that still holds locks gets all of it but the last second, or the last tenth if that is shorter',
   },
 };
 

@@ -37,9 +37,9 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
    */
   readonly startWithoutRedis?: boolean;
   /**
-   * How long closing the locks may take, in milliseconds. Work that holds locks gets all of it except the last tenth
-   * (at most a second), which is reserved for the last commands to Redis. After that, the work's signal aborts and its
-   * lease is left to expire. @default 10_000
+   * How long closing the locks may take, in milliseconds. Work that holds locks gets all of it but the last second, or
+   * the last tenth if that is shorter, which is reserved for the last commands to Redis. After that, the work's signal
+   * aborts and its lease is left to expire. @default 10_000
    */
   readonly shutdownMs?: number;
 }
