@@ -186,7 +186,7 @@ describe('a lock service on a Redis Cluster', () => {
     const error = (await store.open(events).catch((reason: unknown) => reason)) as Error;
     expect(error).toBeInstanceOf(LockStoreError);
     expect(error.message).toMatch(
-      /^Cannot find the masters of the cluster within \d+ ms, at the Redis Cluster: \S+:\d+: /,
+      /^Cannot find the masters of the cluster within \d+ ms, at the Redis Cluster of localhost:\d+: \S+:\d+: connect /,
     );
     expect(error.message).toContain(`:${gone.port}: `);
   });
