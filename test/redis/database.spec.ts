@@ -72,6 +72,13 @@ describe('a database that the server does not have', () => {
     );
   });
 
+  it('is told apart from one that cannot be selected, because the server does not have SELECT', async () => {
+    const { url } = await startRedisServer('--rename-command', 'SELECT', '');
+    expect(await refusalOf(`${url}/1`)).toMatch(
+      /^Database 1 in 'connection' cannot be selected: ERR unknown command .*leave the number out/,
+    );
+  });
+
   it('is refused on a cluster, which has only one', async () => {
     const { connection, servers } = await startRedisCluster({ replicasPerMaster: 0 });
     const ofCluster =
@@ -140,22 +147,45 @@ describe('a database that the server has', () => {
     await lock.release();
   });
 
+  it('needs no right to select if it is database 0', async () => {
+    await server.admin.call(
+      'ACL',
+      'SETUSER',
+      'first',
+      'on',
+      '>secret',
+      '~*',
+      '&*',
+      '+@all',
+      '-select',
+    );
+    const { engine } = await openLocksOn({
+      port: server.port,
+      username: 'first',
+      password: 'secret',
+    });
+    expect(await engine.ping()).toBeGreaterThan(0);
+  });
+
   it('is not replaced by another one when a later server lacks it: calls fail, and say why', async () => {
     const smaller = await startRedisServer('--databases', '2');
     const proxy = await TcpProxy.start(server.port);
     const { engine, events } = await openLocksOn(`${proxy.url}/3`, { leaseMs: 1_500 });
     await (await engine.acquire(uniqueKey())).release();
 
-    proxy.leadTo(smaller.port);
+    proxy.leadTo(1); // nothing listens there
     proxy.cut();
+    await eventually(() => expect(events.at(-1)).toMatchObject({ type: 'store-lost' }));
+    proxy.leadTo(smaller.port);
 
     const says = "Database 3 in 'connection' does not exist: the server has 2";
+    const told = (): string =>
+      JSON.stringify(events.map((event) => 'cause' in event && event.cause.message));
     await eventually(() => {
       expect(events.at(-1)).toMatchObject({ type: 'store-lost' });
-      expect(
-        JSON.stringify(events.map((event) => 'cause' in event && event.cause.message)),
-      ).toContain(says);
+      expect(told()).toContain(says);
     });
+    expect(told()).not.toContain('ERR DB index'); // what ioredis was answered, which says less
     await expect(engine.acquire(uniqueKey(), { waitMs: 1 })).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
       message: expect.stringContaining(says),

@@ -1,5 +1,5 @@
 import { LockConfigError } from '../../../core/lock.errors.js';
-import { isReplyError } from '../../scripts/reply-error.js';
+import { isReplyError, isUnknownCommand } from '../../scripts/reply-error.js';
 import { reasonOf } from './reason-of.js';
 import type { RedisConnection } from './redis-client.js';
 
@@ -7,7 +7,8 @@ import type { RedisConnection } from './redis-client.js';
  * Selects the database of a new connection. ioredis has done so too, but if the server refuses, it stays in database 0,
  * where others take their locks.
  *
- * @throws LockConfigError if the server does not have it · any other error of the command, which may pass
+ * @throws LockConfigError if the server does not have it, or lacks the command · any other error of the command, which
+ * may pass
  */
 export async function selectDatabase(redis: RedisConnection): Promise<void> {
   const { db: database = 0 } = redis.options;
@@ -16,13 +17,23 @@ export async function selectDatabase(redis: RedisConnection): Promise<void> {
     await redis.call('SELECT', database);
   } catch (error) {
     if (!isMissing(error)) throw error;
-    throw await missingDatabase(redis, database, error);
+    throw isUnknownCommand(error)
+      ? noSelectError(database, error)
+      : await missingDatabase(redis, database, error);
   }
 }
 
 /** Everything else has a code of its own, such as NOPERM, BUSY or LOADING. */
 function isMissing(error: unknown): boolean {
   return isReplyError(error) && error.message.startsWith('ERR ');
+}
+
+function noSelectError(database: number, cause: unknown): LockConfigError {
+  return new LockConfigError(
+    `Database ${database} in 'connection' cannot be selected: ${reasonOf(cause)}; leave the number out, or do not disable SELECT in the configuration of the server`,
+    undefined,
+    { cause },
+  );
 }
 
 async function missingDatabase(

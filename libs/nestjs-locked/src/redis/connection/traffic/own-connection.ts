@@ -90,7 +90,7 @@ export class OwnConnection {
     let sentinelError: Error | undefined;
     let unreadable: Error | undefined;
     this.redis.on('error', (error) => {
-      if (this.#closed) return;
+      if (this.#closed || isOfSelect(error)) return;
       // The answer is complete when the connection has closed.
       if (this.redis.status === 'connect' && unreadableIn(error) !== undefined) {
         unreadable = error;
@@ -197,6 +197,14 @@ export class OwnConnection {
   #connect(): void {
     this.redis.connect().catch(() => {}); // reported as `error`
   }
+}
+
+/**
+ * Whether ioredis could not select the database. For commands, `selectDatabase` tries it again and says why. Messages
+ * belong to no database.
+ */
+function isOfSelect(error: Error & { command?: { name?: string } }): boolean {
+  return error.command?.name === 'select';
 }
 
 /** @param cause the error read from the socket */
