@@ -101,7 +101,9 @@ describe('a label', () => {
   it('that another client has written is shown as it stands', async () => {
     const { a } = await openTwo();
     const key = uniqueKey();
-    await server.admin.set(`lock:{${key}}`, `${'0'.repeat(32)}:1:100%`, 'PX', 60_000);
-    expect((await a.inspect(key))?.holder).toMatchObject({ label: '100%' });
+    for (const label of ['100%', 'two\nlines', 'a:b c']) {
+      await server.admin.set(`lock:{${key}}`, `${'0'.repeat(32)}:1:${label}`, 'PX', 60_000);
+      expect((await a.inspect(key))?.holder).toMatchObject({ label });
+    }
   });
 });
