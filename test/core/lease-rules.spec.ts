@@ -75,6 +75,7 @@ describe('a lease', () => {
     const { hold } = await held();
     const ensured = expect(hold.ensureRemaining(60_000)).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
+      workBegan: true,
     });
     (await store.next('renew')).reply(unknown);
     await ensured;

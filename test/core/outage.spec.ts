@@ -12,6 +12,7 @@ const cause = new LockStoreError('the cable is out');
 const refused = {
   code: 'LOCK_STORE_FAILED',
   key: 'other',
+  workBegan: false,
   message: "Cannot lock 'other': the lock store has been away for 2000 ms: the cable is out",
 };
 
@@ -207,6 +208,7 @@ describe('while the store is away', () => {
     expect(await Promise.race([block(), settled().then(() => 'waits')])).toBe(KEY);
     await expect(late.hold.release()).rejects.toMatchObject({
       code: 'LOCK_STORE_FAILED',
+      workBegan: true,
       message: `Cannot tell whether lock '${KEY}' was released: the cable is out; it ends with its lease`,
     });
     const second = await store.next('release');

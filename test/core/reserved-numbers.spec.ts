@@ -198,7 +198,11 @@ describe('a number that the database wants raised', () => {
     const short = await store.next('renew');
     expect(short.command).toMatchObject({ used: FIRST + 10, reserves: true });
     short.reply(renewed(0));
-    await expect(refused).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED', key: KEY });
+    const inWork = { code: 'LOCK_STORE_FAILED', key: KEY, workBegan: true };
+    await expect(refused).rejects.toMatchObject(inWork);
+    const unanswered = hold.raiseFence(FIRST + 10);
+    (await store.next('renew')).reply(unknown);
+    await expect(unanswered).rejects.toMatchObject({ ...inWork, cause: unknown.cause });
     expect(hold.fencingToken).toBe(FIRST);
 
     const raised = hold.raiseFence(FIRST + 10);

@@ -522,6 +522,21 @@ describe('a signal that aborts at the moment when one of several keys is granted
 });
 
 describe('several keys, when the wait is over', () => {
+  it('one that may have been lost in a suspend is refused as unknown, before the work has begun', async () => {
+    const { clock, store, call, grantB } = await waitingForBoth({ waitMs: 1_000 });
+    const failed = expect(call).rejects.toMatchObject({
+      code: 'LOCK_STORE_FAILED',
+      message: expect.stringContaining("Cannot tell whether lock 'a' is still held"),
+      workBegan: false,
+    });
+    clock.stepWall(600_000);
+    grantB();
+    const confirmed = { kind: 'renewed', blockEnd: 1_001_000, waiters: 0 } as const;
+    (await store.next('renew')).reply(confirmed); // of 'b'; nothing is heard of 'a'
+    await clock.advance(2_500);
+    await failed;
+  });
+
   const SLOW_MS = 60;
 
   it('are not requested one by one if the first answer says that one is taken', async () => {

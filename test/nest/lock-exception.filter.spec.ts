@@ -125,6 +125,11 @@ class StockController {
     throw ERRORS[code];
   }
 
+  @Get('failing-in-work')
+  failInWork(): void {
+    throw new LockStoreError('secret', 'secret', undefined, true);
+  }
+
   @Get('table')
   @Header('Content-Type', 'text/csv')
   @Header('Content-Disposition', 'attachment; filename="stock.csv"')
@@ -384,8 +389,22 @@ describe.each([
       ]);
     }
     // An EventSource does not reconnect after these.
+    const inWork = await fetch(`${shop.url}/stock/1/failing-in-work`, {
+      headers: { accept: 'text/event-stream' },
+    });
+    expect(inWork.status).toBe(503);
     expect((await read('LOCK_KEY_INVALID', 'text/event-stream'))[0]).toBe(500);
     expect((await read('LOCK_NOT_ACQUIRED', 'application/json, text/event-stream'))[0]).toBe(423);
+  });
+
+  it('answers 503 without Retry-After if Redis does not answer once the work has begun', async () => {
+    const shop = await startShop();
+    const [status, retryAfter, body] = await get(shop, '1/failing-in-work');
+    expect([status, retryAfter, JSON.parse(String(body))]).toEqual([
+      503,
+      null,
+      { statusCode: 503, code: 'LOCK_STORE_FAILED', message: 'Service Unavailable' },
+    ]);
   });
 
   it('answers every other error of a lock as an internal error, without its message', async () => {

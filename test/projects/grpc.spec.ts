@@ -144,6 +144,7 @@ class StockController {
 
   @GrpcMethod('Stock', 'Fail')
   fail({ id }: Item): Observable<Item> {
+    if (id === 'in work') throw new LockStoreError('secret', 'secret', undefined, true);
     throw ERRORS.find(({ code }) => code === id) as LockError;
   }
 }
@@ -264,6 +265,15 @@ it.each([
     code,
     details,
     metadata: { 'lock-error-code': id, ...retry },
+  });
+});
+
+it('Redis away once the work has begun becomes INTERNAL, which no client repeats', async () => {
+  const { client } = await startShop();
+  expect(await ask(client, 'Fail', 'in work')).toEqual({
+    code: status.INTERNAL,
+    details: 'Service Unavailable',
+    metadata: { 'lock-error-code': 'LOCK_STORE_FAILED' },
   });
 });
 

@@ -157,6 +157,19 @@ export class LockInTransactionError extends LockError {
 export class LockStoreError extends LockError {
   override name = 'LockStoreError';
   readonly code = 'LOCK_STORE_FAILED';
+
+  constructor(
+    message: string,
+    key?: string,
+    options?: ErrorOptions,
+    /**
+     * Whether the work under the lock had begun, so that it may be partly done: true from `assertHeld`,
+     * `ensureRemaining`, `run` and `release` of a lock, false from a call that did not get its lock.
+     */
+    readonly workBegan: boolean = false,
+  ) {
+    super(message, key, options);
+  }
 }
 
 /** The key cannot be built from these arguments. Thrown before any Redis traffic. */

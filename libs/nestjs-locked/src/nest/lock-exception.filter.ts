@@ -22,16 +22,17 @@ import { sendWsException } from './requests/ws-exception.js';
 /**
  * Answers lock errors in the format of the client's transport: somebody else held the lock for the whole wait, Redis
  * did not answer, or the application is shutting down. The other errors of this library are mistakes of the
- * application, logged and answered as an internal error. No answer contains the key.
+ * application, logged and answered as an internal error. No answer contains the key. If Redis fails once the work under
+ * the lock has begun (`LockStoreError.workBegan`), the client is not asked to try again.
  *
  * - HTTP: the status of the error, with `Retry-After` and `{ statusCode, code, message }`. A request that accepts only
  *   `text/event-stream` gets an event of type `error` with `retry` instead, if it may succeed later: an `EventSource`
  *   never reconnects after an error status.
  * - Microservices: the client's Observable fails with `{ code, message, retryAfterMs }`. Events have no answer, so a
  *   warning is logged, at most once a minute; a handler that must not miss an event uses `onBusy` or catches the error.
- * - gRPC: ABORTED if the lock was not free, UNAVAILABLE if Redis did not answer or the application is shutting down,
- *   INVALID_ARGUMENT for a wrong key, otherwise INTERNAL; with the metadata `lock-error-code` and, if the call may
- *   succeed later, `grpc-retry-pushback-ms`.
+ * - gRPC: ABORTED if the lock was not free, UNAVAILABLE if Redis did not answer before the work began, or the
+ *   application is shutting down, INVALID_ARGUMENT for a wrong key, otherwise INTERNAL; with the metadata
+ *   `lock-error-code` and, if the call may succeed later, `grpc-retry-pushback-ms`.
  * - WebSocket: an `exception` event with the same content.
  * - GraphQL: an error with the same `message`, `extensions.code` and `extensions.retryAfterMs`; its `cause` is the
  *   original error. Apollo Server and Mercurius also send `Retry-After`; Apollo Server can send the status.

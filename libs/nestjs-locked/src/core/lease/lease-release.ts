@@ -110,6 +110,7 @@ export class LeaseRelease {
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,
       { cause },
+      true,
     );
   }
 }

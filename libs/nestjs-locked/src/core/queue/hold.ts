@@ -9,7 +9,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { lostError, noNumbersError, suspectError } from './lost-error.js';
+import { lostError, notRaisedError, suspectError } from './lost-error.js';
 
 /** Receives the events of a hold. A hold that has already ended is ignored. */
 export interface HoldKeeper {
@@ -179,7 +179,7 @@ export class Hold {
   /** @throws LockLostError if it is over · LockStoreError while its lease is suspect */
   assertHeld(): void {
     if (this.isHeld) return;
-    if (!this.isOver) throw suspectError(this.key);
+    if (!this.isOver) throw suspectError(this);
     this.#assertNotOver();
   }
 
@@ -232,12 +232,13 @@ export class Hold {
       cause = await inNeutralContext(() => this.#lease.renewal.prolong(wanted()));
       this.#assertNotOver();
     } while (this.#isSuspect && cause === undefined); // the clock was stepped while it was confirmed
-    if (!this.isHeld) throw suspectError(this.key, { cause });
+    if (!this.isHeld) throw suspectError(this, { cause });
     if (this.remainingMs() >= wanted() || this.holdLeftMs() < wanted()) return;
     throw new LockStoreError(
       `Cannot ensure lock '${this.key}' for ${Math.floor(wanted())} ms, ${Math.floor(this.remainingMs())} ms are left: ${cause?.message ?? 'Redis took too long'}`,
       this.key,
       { cause },
+      true,
     );
   }
 
@@ -255,8 +256,7 @@ export class Hold {
     numbers.raise(seen);
     const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
     this.assertHeld();
-    if (cause !== undefined) throw cause;
-    if (numbers.areSpent) throw noNumbersError(this.key); // while the key is moving to another server
+    if (cause !== undefined || numbers.areSpent) throw notRaisedError(this.key, cause);
     this.#fencingToken = numbers.next();
   }
 

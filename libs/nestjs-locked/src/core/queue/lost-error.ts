@@ -39,16 +39,26 @@ export function lostError(
 }
 
 /** The error for a hold of which it is unknown whether it has ended. */
-export function suspectError(key: string, options?: ErrorOptions): LockStoreError {
+export function suspectError(
+  { key, since }: { readonly key: string; readonly since: number },
+  options?: ErrorOptions,
+): LockStoreError {
   return new LockStoreError(
     `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensureRemaining(0)' to wait for that`,
     key,
     options,
+    since < Infinity,
   );
 }
 
-/** The error for a fencing token that cannot be raised while the key is moving to another server. */
-export function noNumbersError(key: string): LockStoreError {
-  const reason = 'Redis has renewed the lease, but could not reserve fencing tokens; try again';
-  return new LockStoreError(`Cannot raise the fencing token of lock '${key}': ${reason}`, key);
+/**
+ * The error for a fencing token that cannot be raised.
+ * @param cause why the store did not answer; undefined if it did, while the key is moving to another server
+ */
+export function notRaisedError(key: string, cause?: LockStoreError): LockStoreError {
+  const reason =
+    cause?.message ??
+    'Redis has renewed the lease, but could not reserve fencing tokens; try again';
+  const message = `Cannot raise the fencing token of lock '${key}': ${reason}`;
+  return new LockStoreError(message, key, { cause }, true);
 }

@@ -56,11 +56,17 @@ export function grpcAnswer(
   return of(undefined);
 }
 
+function statusCodeOf(code: LockErrorCode, isRetryable: boolean): number {
+  const status = CODES[code];
+  return status === UNAVAILABLE && !isRetryable ? INTERNAL : status;
+}
+
 /** The time to retry is where the retry policy of a client looks for it. */
 function statusOf({ code, message, retryAfterMs }: LockAnswer, call: GrpcCall): object {
   const metadata = new (call.metadata.constructor as new () => Metadata)(); // grpc-js is optional
   metadata.set('lock-error-code', code);
   if (retryAfterMs !== undefined) metadata.set('grpc-retry-pushback-ms', String(retryAfterMs));
-  const details = CODES[code] === INVALID_ARGUMENT ? 'Invalid Argument' : message;
-  return { code: CODES[code], message: details, details, metadata };
+  const status = statusCodeOf(code, retryAfterMs !== undefined);
+  const details = status === INVALID_ARGUMENT ? 'Invalid Argument' : message;
+  return { code: status, message: details, details, metadata };
 }

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { LockError, LockErrorCode } from '../../core/lock.errors.js';
+import { type LockError, type LockErrorCode, LockStoreError } from '../../core/lock.errors.js';
 
 /** The answer to a client. It omits the key, which may reveal more about others than a client should know. */
 export interface LockAnswer {
@@ -25,15 +25,20 @@ export const DEFAULT_STATUSES: Readonly<Record<LockErrorCode, number>> = Object.
 
 export const DEFAULT_RETRY_AFTER_SECONDS = 1;
 
-/** The work was not run, and nothing is wrong with the request, so it may be sent again as it is. */
+/** Nothing is wrong with the request. */
 const RETRYABLE: ReadonlySet<LockErrorCode> = new Set([
   'LOCK_NOT_ACQUIRED',
   'LOCK_STORE_FAILED',
   'LOCK_ABORTED',
 ]);
 
-export function isRetryable({ code }: LockError): boolean {
-  return RETRYABLE.has(code);
+/**
+ * Whether the request may be sent again as it is: nothing has run of what waited for the lock or the fence. What the
+ * application did before that is not known here.
+ */
+export function isRetryable(error: LockError): boolean {
+  const workBegan = error instanceof LockStoreError && error.workBegan;
+  return RETRYABLE.has(error.code) && !workBegan;
 }
 
 export function answerTo(
