@@ -39,6 +39,8 @@ describe('lockKey', () => {
       '<',
       '>',
       '%3C',
+      '/',
+      '%2F',
     ];
     const pairs = pieces.flatMap((a) => pieces.map((b) => lockKey`k:${a}:${b}`));
     expect(new Set(pairs).size).toBe(pieces.length ** 2);
@@ -54,9 +56,12 @@ describe('lockKey', () => {
     ['${id}', '$%7Bid%7D'],
     ['/:id', '/%3Aid'],
     ['[object Object]', '[object%20Object]'],
+    ['/a/b/', '/a/b%2F'],
+    ['//', '/%2F'],
   ])('escapes %j', (value, escaped) => {
     expect(lockKey`stock:${value}`).toBe(`stock:${escaped}`);
     expect(() => assertLockKey(lockKey`stock:${value}`)).not.toThrow();
+    expect(() => assertLockKey(lockKey`stock:${value}:render`)).not.toThrow();
   });
 
   it.each([
