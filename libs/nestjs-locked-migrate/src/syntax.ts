@@ -78,6 +78,28 @@ export function holdOptions(
   ];
 }
 
+/** What the text of a key may not have: braces, and what seems to stand for a value that was not filled in. */
+const REFUSED = /[<{}]|\/:[A-Za-z_]|\[object \w+\]/;
+
+/** Whether a key is refused whatever its values are. */
+export function isRefusedKey(checker: ts.TypeChecker, key: ts.Expression): boolean {
+  return REFUSED.test(textWithValues(checker, key));
+}
+
+/** A key with an `x` for each value that is known at run time only. */
+function textWithValues(checker: ts.TypeChecker, key: ts.Expression): string {
+  if (ts.isTemplateExpression(key)) {
+    const rest = key.templateSpans.map(
+      ({ expression, literal }) => textWithValues(checker, expression) + literal.text,
+    );
+    return key.head.text + rest.join('');
+  }
+  if (ts.isBinaryExpression(key) && key.operatorToken.kind === ts.SyntaxKind.PlusToken) {
+    return textWithValues(checker, key.left) + textWithValues(checker, key.right);
+  }
+  return constantText(checker, key) ?? 'x';
+}
+
 /** Our default: work that takes longer loses its lock. */
 const MAX_HOLD_MS = 600_000;
 

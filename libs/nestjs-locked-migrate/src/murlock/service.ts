@@ -1,7 +1,7 @@
 import ts from 'typescript';
 import { oldNameAt, oldTypeOf } from '../old-names.js';
 import type { Source } from '../source.js';
-import { constantNumber, holdOptions, optionsText } from '../syntax.js';
+import { constantNumber, holdOptions, isRefusedKey, optionsText } from '../syntax.js';
 import type { MurlockSettings } from './settings.js';
 
 /** Turns `locks.runWithLock(key, 5000, work)` of a `MurLockService` into `locks.withLock(key, work)`. */
@@ -19,8 +19,10 @@ export function convertRunWithLock(
   const leave = (reason: string): void =>
     source.tell('left', 'murlock', call, `runWithLock: ${reason}`);
   if (!key || !duration || !work) return leave('its arguments are not written here');
-  if (ts.isStringLiteralLike(key) && /[{}<>]/.test(key.text)) {
-    return leave(`the key ${key.getText()} has braces or angle brackets, which are refused`);
+  if (isRefusedKey(checker, key)) {
+    return leave(
+      `the key ${key.getText()} has braces, '<' or a route parameter, which are refused`,
+    );
   }
   const wait = others.length > 1 ? others[0] : undefined;
   const options = [...holdOptions(checker, duration)];

@@ -1,10 +1,13 @@
 import ts from 'typescript';
 import { oldTypeOf } from '../old-names.js';
 import type { Source } from '../source.js';
-import { holdOptions, optionsText } from '../syntax.js';
+import { holdOptions, isRefusedKey, optionsText } from '../syntax.js';
 import type { LockServices } from './lock-services.js';
 import { extended, extensionOf, type RedlockUse, waitOf } from './settings.js';
+import { isNeverReleased } from './unreleased.js';
 import { convertWork, workProblem } from './work.js';
+
+type Options = readonly (readonly [name: string, value: string])[];
 
 const OF_VERSION_4 = ['lock', 'unlock', 'disposer'];
 
@@ -72,13 +75,14 @@ function convertUsing(
   const [keys, duration, ...rest] = call.arguments;
   const work = rest.at(-1);
   if (!keys || !duration || !work) return leave('its arguments are not written here');
-  const problem = keyProblem(keys) ?? services.whyNone(call) ?? workProblem(source, work);
+  const problem = keyProblem(source, keys) ?? services.whyNone(call) ?? workProblem(source, work);
   if (problem !== undefined) return leave(problem);
   const settings = rest.length > 1 ? rest[0] : undefined;
   const callee = `${services.at(source, call)}.withLock`;
   source.tell('changed', 'redlock', call, `${source.textOf(call.expression)} → ${callee}`);
   source.replace(call.expression, callee);
-  const options = optionsText(optionsOf(source, call, use, settings, duration));
+  const hold = holdOptions(source.checker, duration);
+  const options = optionsText(optionsOf(source, call, use, settings, hold));
   source.replaceArguments(keys, work, [
     keyText(source, keys),
     ...(options === '' ? [] : [options]),
@@ -95,15 +99,30 @@ function convertAcquire(
 ): void {
   const [keys, duration, settings] = call.arguments;
   if (!keys || !duration) return leave('its arguments are not written here');
-  const problem = keyProblem(keys) ?? services.whyNone(call) ?? use.whyNoHandles;
+  const problem = keyProblem(source, keys) ?? services.whyNone(call) ?? use.whyNoHandles;
   if (problem !== undefined) return leave(problem);
   const callee = `${services.at(source, call)}.acquire`;
   source.tell('changed', 'redlock', call, `${source.textOf(call.expression)} → ${callee}`);
-  const options = optionsText(optionsOf(source, call, use, settings, duration));
+  const hold = isNeverReleased(source, call)
+    ? fixedLease(source, call, duration)
+    : holdOptions(source.checker, duration);
+  const options = optionsText(optionsOf(source, call, use, settings, hold));
   source.replace(call.expression, callee);
   const [start, end] = [keys.getStart(source.file), (settings ?? duration).end];
   const key = keyText(source, keys);
   source.replaceRange(start, end, options === '' ? key : `${key}, ${options}`);
+}
+
+/** A lock that nobody releases has to end as before, because a renewed one would last for `maxHoldMs`. */
+function fixedLease(source: Source, call: ts.CallExpression, duration: ts.Expression): Options {
+  source.tell(
+    'check',
+    'redlock',
+    call,
+    'nothing releases this lock, so that its key is free when leaseMs has passed, as before: renew is false',
+  );
+  const limit = holdOptions(source.checker, duration).filter(([name]) => name !== 'leaseMs');
+  return [['leaseMs', source.textOf(duration)], ['renew', 'false'], ...limit];
 }
 
 function convertExtend(source: Source, callee: ts.PropertyAccessExpression): void {
@@ -127,8 +146,8 @@ function optionsOf(
   call: ts.CallExpression,
   use: RedlockUse,
   settings: ts.Expression | undefined,
-  duration: ts.Expression,
-): (readonly [string, string])[] {
+  hold: Options,
+): Options {
   const waitMs = waitOf(source.checker, use, settings);
   if (waitMs === undefined) {
     source.tell(
@@ -138,10 +157,7 @@ function optionsOf(
       'retryCount and retryDelay cannot be seen: set waitMs, how long a call waits (10 s by default)',
     );
   }
-  return [
-    ...(waitMs === undefined ? [] : [['waitMs', waitMs] as const]),
-    ...holdOptions(source.checker, duration),
-  ];
+  return [...(waitMs === undefined ? [] : [['waitMs', waitMs] as const]), ...hold];
 }
 
 /** One key is written as a text, several as a list. */
@@ -153,18 +169,13 @@ function keyText(source: Source, keys: ts.Expression): string {
     : source.textOf(keys);
 }
 
-function keyProblem(keys: ts.Expression): string | undefined {
+function keyProblem({ checker }: Source, keys: ts.Expression): string | undefined {
   if (ts.isArrayLiteralExpression(keys) && keys.elements.length === 0) {
     return 'it locks nothing: a list of keys without any is refused';
   }
   const elements = ts.isArrayLiteralExpression(keys) ? keys.elements : [keys];
-  const texts = elements.flatMap((element) => {
-    if (ts.isStringLiteralLike(element)) return [element.text];
-    if (!ts.isTemplateExpression(element)) return [];
-    return [element.head.text, ...element.templateSpans.map(({ literal }) => literal.text)];
-  });
-  return texts.some((text) => /[{}]/.test(text))
-    ? 'braces are reserved for the hash tag of Redis Cluster; take them out of the key'
+  return elements.some((element) => isRefusedKey(checker, element))
+    ? "braces, '<' and route parameters such as /:id are refused in a key; take them out of it"
     : undefined;
 }
 

@@ -2,6 +2,8 @@ import { Injectable } from '@nestjs/common';
 import { acquire, redlock } from './redlock.js';
 import { InjectLockService, LockService } from 'nestjs-locked';
 
+const TAGGED = '{report}:2';
+
 export class Plain {
   async run(): Promise<void> {
     await redlock.using(['plain'], 5000, async () => {});
@@ -21,7 +23,7 @@ export class ReportsService {
     });
   }
 
-  // These cannot: a lock that others have, no key, braces, a routine from elsewhere, a `this` of its own.
+  // These cannot: a lock that others have, no key, a refused key, a routine from elsewhere, a `this` of its own.
   async read(): Promise<string | undefined> {
     const lock = await redlock.acquire(['report'], 5000);
     const other = await acquire('other');
@@ -35,6 +37,12 @@ export class ReportsService {
 
   async tagged(): Promise<void> {
     await redlock.using(['{report}:1'], 5000, async () => {});
+    await redlock.using([`{report}:${this.name}`], 5000, async () => {});
+    await redlock.using(['report', 'a<b'], 5000, async () => {});
+    await redlock.using(['/reports/:id'], 5000, async () => {});
+    await redlock.using([`/reports/:${this.name}`], 5000, async () => {});
+    await redlock.using(['{report}:' + this.name], 5000, async () => {});
+    await redlock.using([TAGGED], 5000, async () => {});
   }
 
   async composed(make: () => () => Promise<void>): Promise<void> {

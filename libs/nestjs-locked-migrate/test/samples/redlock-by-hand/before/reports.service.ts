@@ -1,6 +1,8 @@
 import { Injectable } from '@nestjs/common';
 import { acquire, redlock } from './redlock.js';
 
+const TAGGED = '{report}:2';
+
 export class Plain {
   async run(): Promise<void> {
     await redlock.using(['plain'], 5000, async () => {});
@@ -18,7 +20,7 @@ export class ReportsService {
     });
   }
 
-  // These cannot: a lock that others have, no key, braces, a routine from elsewhere, a `this` of its own.
+  // These cannot: a lock that others have, no key, a refused key, a routine from elsewhere, a `this` of its own.
   async read(): Promise<string | undefined> {
     const lock = await redlock.acquire(['report'], 5000);
     const other = await acquire('other');
@@ -32,6 +34,12 @@ export class ReportsService {
 
   async tagged(): Promise<void> {
     await redlock.using(['{report}:1'], 5000, async () => {});
+    await redlock.using([`{report}:${this.name}`], 5000, async () => {});
+    await redlock.using(['report', 'a<b'], 5000, async () => {});
+    await redlock.using(['/reports/:id'], 5000, async () => {});
+    await redlock.using([`/reports/:${this.name}`], 5000, async () => {});
+    await redlock.using(['{report}:' + this.name], 5000, async () => {});
+    await redlock.using([TAGGED], 5000, async () => {});
   }
 
   async composed(make: () => () => Promise<void>): Promise<void> {
