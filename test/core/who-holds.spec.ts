@@ -93,6 +93,13 @@ describe('the holder', () => {
     });
   });
 
+  it('is the call for which the lease was requested, once no call here has it', async () => {
+    const { a, locks } = start();
+    const token = leaseToken(a.processId, 9, false, 'first');
+    locks.entry('k').lock = { token, expiresAt: Infinity }; // its release was lost
+    expect(await labelIn(a.engine)).toBe('first');
+  });
+
   it('is another process, whatever this one has believed', async () => {
     const { a, b, locks } = start();
     await waitFor(a.engine, { label: 'first' });

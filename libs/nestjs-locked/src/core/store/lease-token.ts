@@ -12,7 +12,7 @@ export const PROCESS_ID_DIGITS = 32;
 const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+(?::(.*))?$`, 's');
 
 /** What would end the token in a message of the scripts or break a line, and the escape character itself. */
-const ESCAPED = /[%\s\p{Cc}]/gu;
+const ESCAPED = /[%\s]/g;
 
 /** @returns an id unique among all processes and their lock services */
 export function newProcessId(): string {
