@@ -103,6 +103,7 @@ describe('lockKey', () => {
     expect(() => lockKey`a\u{zz}b`).toThrow('its text has an invalid escape');
     expect(() => lockKey`stock:<${1}>`).toThrow("'<' is reserved for placeholders; leave it out");
     expect(() => lockKey`stock/:${'id'}`).toThrow("'/:' before a value is route syntax");
+    expect(lockKey`stock:${'id'}/:`).toBe('stock:id/:');
     expect(() => lockKey`stock:<id>:${1}`).toThrow(
       "'<id>' is not filled in, so that all calls would share one lock; write lockKey`stock:${id}:${value}`",
     );

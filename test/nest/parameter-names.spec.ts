@@ -260,6 +260,8 @@ describe('compileLockedKey', () => {
     );
     expect(() => compileLockedKey('stock:<n>', plain)).toThrow('a name of one letter');
     expect(compileLockedKey('stock:<0.n>', plain)([{ n: 1 }])).toEqual(['stock:1']);
+    // Two code units, and one letter.
+    expect(() => compileLockedKey('stock:<𝒏>', plain)).toThrow('a name of one letter');
   });
 });
 
