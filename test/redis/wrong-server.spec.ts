@@ -119,7 +119,9 @@ describe('a port of something else', () => {
   it('of a server instead of the sentinel', async () => {
     const at = { host: '127.0.0.1', port: server.port };
     const { message } = await failure({ sentinels: [at], name: 'mymaster' }, 500);
-    expect(message).toMatch(/ERR unknown command.*sentinel/i);
+    expect(message).toMatch(
+      /ERR unknown command.*sentinel.*; correct 'sentinels' in 'connection': that server is not a/i,
+    );
   });
 
   it('of sentinels that do not know the master', async () => {

@@ -79,7 +79,7 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
 
   concurrentIt.each([
     ['a wrong password', { password: 'wrong' }, /WRONGPASS/],
-    ['no password', {}, /NOAUTH/],
+    ['no password', {}, /got none \(NOAUTH\); write redis:\/\/:password@host:6379/],
   ])('rejects with the answer of Redis to %s', async (_what, options, reason) => {
     const own = await startRedisServer();
     await openAdmin(own.url).config('SET', 'requirepass', 'secret');

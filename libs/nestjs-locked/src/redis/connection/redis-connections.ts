@@ -5,6 +5,7 @@ import { ConnectionProof } from './proof/connection-proof.js';
 import { InboxProof } from './proof/inbox-proof.js';
 import { neededRights } from './proof/needed-rights.js';
 import { RedisHandshake } from './proof/redis-handshake.js';
+import { START_REPLICAS } from './proof/remedy-of.js';
 import { ReplicaProof } from './proof/replica-proof.js';
 import { askServer } from './proof/server-answers.js';
 import type { ClusterNodeTerms, RedisConnectionsOptions } from './redis-connections.options.js';
@@ -16,9 +17,6 @@ import { CommandConnection } from './traffic/command-connection.js';
 import { parseInboxMessage } from './traffic/inbox-message.js';
 import type { CommandOutcome, RedisCommand } from './traffic/redis-command.js';
 import { RedisInbox } from './traffic/redis-inbox.js';
-
-const CHECK_REPLICAS =
-  'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
 
 /** An inbox restored within this time is not reported; a longer loss is re-checked at this interval. */
 const SILENCE_MS = 500;
@@ -195,7 +193,7 @@ export class RedisConnections implements LockServers {
     const proof = new ReplicaProof({ commands, clock, replicas, timeLimitMs });
     this.#replicaProof = proof;
     const isProved = proof.run((error) => handshake.failed(error));
-    return handshake.step('write to the replicas', isProved, CHECK_REPLICAS);
+    return handshake.step('write to the replicas', isProved, START_REPLICAS);
   }
 
   #openCommands(handshake: RedisHandshake): void {

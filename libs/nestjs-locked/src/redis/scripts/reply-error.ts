@@ -94,6 +94,10 @@ export function hasWrongType(error: unknown): boolean {
   return isReplyError(error) && error.message.includes('WRONGTYPE');
 }
 
+export function isNoSentinel(error: unknown): boolean {
+  return error instanceof Error && /unknown command .?sentinel\b/i.test(error.message);
+}
+
 export function refusesUser(error: unknown): boolean {
   return error instanceof Error && /WRONGPASS|NOAUTH/i.test(error.message);
 }

@@ -125,7 +125,9 @@ export class RedisHandshake {
     }
     if (refusesUser(cause)) {
       return new LockConfigError(
-        `Cannot ${action}: Redis refuses user or password: ${reason}; check them in 'connection'`,
+        /NOAUTH/i.test(reason)
+          ? `Cannot ${action}: Redis refuses user or password: it asks for a password, and got none (NOAUTH); write redis://:password@host:6379, or { host, port, password }`
+          : `Cannot ${action}: Redis refuses user or password: ${reason}; check them in 'connection'`,
         undefined,
         { cause },
       );

@@ -1,11 +1,17 @@
 import {
   isBlocked,
+  isNoSentinel,
   knowsNoMaster,
   lacksRights,
   missesReplicas,
   refusesWrites,
 } from '../../scripts/reply-error.js';
+import { FewReplicas } from './replica-proof.js';
 import { hasOutdatedCertificate } from './wrong-server.js';
+
+/** The remedy if too few replicas acknowledge what is written. */
+export const START_REPLICAS =
+  'start the replicas, see connected_slaves in INFO replication, or ask for fewer in waitReplicas';
 
 /**
  * The remedy of a refusal, for a message; undefined if only Redis' own message has it.
@@ -18,6 +24,9 @@ export function remedyOf(refusal: unknown, rights: () => string): string | undef
     return 'give Redis what it needs to write: memory (maxmemory), or a disk to save to';
   if (missesReplicas(refusal))
     return 'start the replicas that min-replicas-to-write requires, see connected_slaves in INFO replication';
+  if (refusal instanceof FewReplicas) return START_REPLICAS;
+  if (isNoSentinel(refusal))
+    return "correct 'sentinels' in 'connection': that server is not a sentinel (26379 is their usual port); for a server without sentinels, write { host, port }";
   if (knowsNoMaster(refusal))
     return "correct name in 'connection' (SENTINEL MASTERS lists the names)";
   if (hasOutdatedCertificate(refusal))

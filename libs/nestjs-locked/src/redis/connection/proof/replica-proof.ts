@@ -65,11 +65,14 @@ export class ReplicaProof {
     const count = acknowledgedBy(outcome.reply);
     if (count >= replicas) return undefined;
     const have = aof ? 'have the write on disk' : 'have acknowledged the write';
-    return new Error(
+    return new FewReplicas(
       `waitReplicas requires ${replicas}, but only ${count} ${have} within ${limitMs} ms`,
     );
   }
 }
+
+/** Too few replicas have acknowledged the write. */
+export class FewReplicas extends Error {}
 
 function explained(cause: unknown, aof: boolean): unknown {
   if (!isUnknownCommand(cause)) return cause;

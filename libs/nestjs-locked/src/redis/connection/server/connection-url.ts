@@ -9,6 +9,9 @@ const PARAMETERS = ['db', 'username', 'password', 'family', 'keyPrefix', 'connec
 /** What JavaScript makes of a value that is not set. */
 const UNSET = ['undefined', 'null', 'NaN'];
 
+/** A part of an address that is not set, or the variable itself, which nothing has replaced: `${REDIS_HOST}`. */
+const UNFILLED = new RegExp(String.raw`(?<=[:/])(?:${UNSET.join('|')})(?=[:/]|$)|\$\{?\w+\}?`);
+
 const UNREADABLE =
   "cannot be read as a URL; it has the form redis://user:password@host:6379/0, with ':', '/', '?', '#', '@' and '%' percent-encoded in user and password";
 
@@ -35,6 +38,8 @@ export function assertUrl(url: string): void {
   const isSocket = url.startsWith('unix:');
   // The beginning of a password would be read as a port or a host, and its end would be shown.
   if (!isSocket && /^\w+:\/\/[^/?#]*[/?#].*@/s.test(url)) refuse(UNREADABLE);
+  const unset = isSocket ? undefined : UNFILLED.exec(withoutUser(url))?.[0];
+  if (unset !== undefined) refuse(`contains '${unset}': the variable for that part is not set`);
   const { username, password, hostname, pathname, searchParams, hash } = parsed(url, refuse);
   if (hash !== '')
     refuse("has a '#', and what follows would be ignored; percent-encode it, as %23");
@@ -60,6 +65,12 @@ export function assertUrl(url: string): void {
       `names the database ${quoted(db)}, which is not a number; end it with a number, as in ${EXAMPLE}/2`,
     );
   }
+}
+
+/** The URL without user, password and parameters, which may have any text. */
+function withoutUser(url: string): string {
+  const [address = ''] = url.split('?');
+  return address.replace(/\/\/.*@/s, '//');
 }
 
 type Parts = Pick<URL, 'username' | 'password' | 'hostname' | 'pathname' | 'searchParams' | 'hash'>;
