@@ -81,18 +81,18 @@ describe('KeyTemplate', () => {
       '<id> is an array; write <id[]> to lock all its elements, or <id.0> for the first one',
     ],
     ['stock:<o.ids>', { o: { ids: [] } }, '<o.ids> is an array; write <o.ids[]> to lock'],
-    ['stock:<o.sku>', {}, "<o.sku> cannot be read, o is undefined; pass an object with a 'sku'"],
+    ['stock:<o.sku>', {}, "<o.sku> cannot be read, o is undefined; pass an object that has 'sku'"],
     [
       'stock:<o.a.b>',
       { o: { a: null } },
-      "<o.a.b> cannot be read, o.a is null; pass an object with a 'b'",
+      "<o.a.b> cannot be read, o.a is null; pass an object that has 'b'",
     ],
     ['stock:<o.sku>', { o: {} }, '<o.sku> is undefined; pass a string'],
     // A property of a string is never meant: 'abc'[0] would be one key for everything that begins with an a.
     [
       'stock:<ids.0>',
       { ids: 'abc' },
-      "<ids.0> cannot be read, ids is a string; pass an object with a '0'",
+      "<ids.0> cannot be read, ids is a string; pass an object that has '0'",
     ],
     ['stock:<id>', { id: 'x'.repeat(510) }, 'it has 516 bytes, 512 are allowed'],
   ])('refuses %p with %p [D137]', (text, values, message) => {
@@ -192,7 +192,7 @@ describe('KeyTemplate', () => {
   it('refuses anything but a string', () => {
     const several = ['a:<x1>', 'b:<y1>'] as unknown as string;
     expect(() => new KeyTemplate(several)).toThrow(
-      'Invalid key template an array: it must be one string',
+      'Invalid key template an array: it must be a string',
     );
   });
 });

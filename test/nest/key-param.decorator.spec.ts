@@ -110,7 +110,11 @@ describe('@KeyParam', () => {
       "@KeyParam in Stock: it has no name; write it with parentheses, @KeyParam('id')",
     ],
     ['brackets', (decorate) => decorate('<id>')(STOCK, 'take', 0), "such as 'id'; a path belongs"],
-    ['a position', (decorate) => decorate(0)(STOCK, 'take', 0), '@KeyParam(0) in Stock.take: the'],
+    [
+      'a position',
+      (decorate) => decorate(0)(STOCK, 'take', 0),
+      '@KeyParam(0) in Stock.take: the name must be the one that the template uses',
+    ],
   ])('refuses %s', (_, decorate, message) => {
     const refused = (): unknown => decorate(KeyParam as unknown as Loose);
     expect(refused).toThrow(LockConfigError);

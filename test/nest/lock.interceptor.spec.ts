@@ -236,6 +236,7 @@ describe('LockInterceptor', () => {
     ['stock:<0.id>', "'stock:<0.id>' of LockInterceptor: <0.id> must begin with params, body"],
     ['stock:<params.id', "Invalid key template 'stock:<params.id' of LockInterceptor: '<' and '>'"],
     [42, 'Invalid key of LockInterceptor: a number must be a template such as'],
+    [undefined, "or a function: write @UseInterceptors(LockInterceptor('stock:<params.id>'))"],
   ])('refuses %j while the class is being defined', (key, message) => {
     const make = (): unknown => LockInterceptor(key as string);
     expect(make).toThrow(LockConfigError);
@@ -264,6 +265,16 @@ describe('LockInterceptor', () => {
     const answer = await new Interceptor(mock).intercept(context, { handle: () => of('ran') });
     await expect(lastValueFrom(answer)).rejects.toThrow(
       'Cannot lock ReportController.read: LockService is mocked; use LockTestingModule or withTes',
+    );
+  });
+
+  it('says that Nest has to make the interceptor if it was made with new', async () => {
+    class ReportController {}
+    const context = new ExecutionContextHost([], ReportController, function read() {});
+    const Interceptor = LockInterceptor(() => 'report') as new () => NestInterceptor;
+    const answer = await new Interceptor().intercept(context, { handle: () => of('ran') });
+    await expect(lastValueFrom(answer)).rejects.toThrow(
+      'Cannot lock ReportController.read: its LockInterceptor was made with new, so it has no LockSer',
     );
   });
 
@@ -378,7 +389,7 @@ describe('LockInterceptor', () => {
       const call = take({}, {}, {}, {});
       await expect(call).rejects.toThrow(LockKeyError);
       await expect(call).rejects.toThrow(
-        "Cannot build a lock key from 'stock:<args.id>' of Handlers.take: <args.id> is undefined; pass a string",
+        "Cannot build a lock key from 'stock:<args.id>' of Handlers.take: <args.id> is undefined; pass a string, a finite number, a bigint or a boolean; for an answer of your own to such a request, use a function that throws",
       );
     });
 

@@ -160,6 +160,8 @@ describe('a locked method', () => {
         if (how === 'throw') throw broken;
         if (how === 'lockKey') return lockKey`stock:${undefined as unknown as string}`;
         if (how === 'holes') return new Array(2) as unknown as string;
+        if (how === 'nothing') return undefined as unknown as string;
+        if (how === 'empty') return [] as unknown as string;
         return (how === 'promise' ? Promise.resolve('k') : how) as string;
       })
       async take(how: string) {
@@ -173,7 +175,9 @@ describe('a locked method', () => {
     expect(failure).toBeInstanceOf(LockKeyError);
     expect(failure).toMatchObject({ message: `${prefix}broken`, cause: broken });
     await expect(keys.take('lockKey')).rejects.toThrow('value 1 is undefined');
-    await expect(keys.take('promise')).rejects.toThrow(`${prefix}Cannot use an object (Promise)`);
+    await expect(keys.take('promise')).rejects.toThrow(`${prefix}it returned a Promise; build`);
+    await expect(keys.take('nothing')).rejects.toThrow(`${prefix}it returned undefined; a body in`);
+    await expect(keys.take('empty')).rejects.toThrow('call the method only if there is something');
     await expect(keys.take('holes')).rejects.toThrow(`${prefix}Cannot use undefined`);
     await expect(keys.take('{a}')).rejects.toThrow('braces are reserved');
     await expect(keys.take('')).rejects.toBeInstanceOf(LockKeyError);

@@ -22,6 +22,7 @@ import {
   throwError,
 } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import type { LockRunner } from '../core/engine/lock-runner.js';
 import { LockAbortedError, LockConfigError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
@@ -119,6 +120,13 @@ export function LockInterceptor(
       );
     }
 
+    #runner(route: string): LockRunner {
+      if ((this.locks as LockService | undefined) !== undefined) return runnerOf(this.locks, route);
+      throw new LockConfigError(
+        `Cannot lock ${route}: its LockInterceptor was made with new, so it has no LockService; let Nest make it: { provide: APP_INTERCEPTOR, useClass: LockInterceptor(…) } in the providers of a module`,
+      );
+    }
+
     #underLock(
       context: ExecutionContext,
       next: CallHandler,
@@ -130,7 +138,7 @@ export function LockInterceptor(
       const enterWith = (options: WithLockOptions): Enter => {
         const enter: Enter = (work, signal) => {
           const ofCall = signal === undefined ? options : withSignal(options, signal);
-          return here(() => runnerOf(this.locks, route).withLock(keys, ofCall, work, route));
+          return here(() => this.#runner(route).withLock(keys, ofCall, work, route));
         };
         // Nest unsubscribes from event streams, and in gateways.
         return isStream ? enter : unlessClientLeaves(context, enter);

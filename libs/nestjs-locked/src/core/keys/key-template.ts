@@ -1,6 +1,6 @@
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
 import { quoted } from '../runtime/quoted.js';
-import { describeValue } from '../runtime/shown-value.js';
+import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue } from './key-value.js';
 import { adjacent, precedingProblem, sizeProblem, textProblem } from './lock-key.js';
 import { parsePlaceholder, type Placeholder, placeholderFor } from './placeholder.js';
@@ -23,8 +23,8 @@ export class KeyTemplate {
    */
   constructor(text: string, owner?: string) {
     this.text = text;
-    this.#shown = `${typeof text === 'string' ? quoted(text) : describeValue(text)}${owner === undefined ? '' : ` of ${owner}`}`;
-    if (typeof text !== 'string') this.#misuse('it must be one string');
+    this.#shown = `${shownValue(text)}${owner === undefined ? '' : ` of ${owner}`}`;
+    if (typeof text !== 'string') this.#misuse("it must be a string, such as 'stock:<id>'");
     const pieces = text.split(/<([^<>]*)>/u);
     this.#literals = pieces.filter((_, index) => index % 2 === 0);
     this.placeholders = pieces
@@ -53,7 +53,9 @@ export class KeyTemplate {
     const [list, placeholder] = [values[index], this.placeholders[index]];
     if (placeholder === undefined) return [undefined];
     if (!Array.isArray(list)) {
-      this.#refuse(`${placeholder.text} needs a list, but it is ${describeValue(list)}`);
+      this.#refuse(
+        `${placeholder.text} needs a list, but it is ${describeValue(list)}; pass an array, or leave out []`,
+      );
     }
     if (list.length === 0) {
       this.#refuse(
@@ -133,7 +135,7 @@ export class KeyTemplate {
     for (const property of path) {
       if ((typeof value !== 'object' && typeof value !== 'function') || value === null) {
         this.#refuse(
-          `${text} cannot be read, ${walked} is ${describeValue(value)}; pass an object with a '${property}'`,
+          `${text} cannot be read, ${walked} is ${describeValue(value)}; pass an object that has '${property}'`,
         );
       }
       try {

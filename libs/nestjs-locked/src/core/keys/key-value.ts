@@ -43,7 +43,7 @@ export function encodeKeyValue(value: unknown, refuse: (problem: string) => neve
 }
 
 function encodeText(text: string, refuse: (problem: string) => never): string {
-  if (text === '') refuse(`is ''; ${ALLOWED}`);
+  if (text === '') refuse("is ''; pass a string that is not empty");
   if (text.length > MAX_KEY_BYTES) {
     refuse(
       `has ${text.length} characters; a key has ${MAX_KEY_BYTES} bytes at most, use a shorter value or a hash`,

@@ -30,9 +30,12 @@ function compileFunction(key: KeyFunction, { callSite }: DecoratedMethod) {
     try {
       const result = key(...args);
       const keys: unknown[] = Array.isArray(result) ? result : [result];
+      if (result === undefined || result instanceof Promise) throw notReturned(result);
       for (const it of keys) assertLockKey(it); // holes included
       if (keys.length === 0)
-        throw new LockKeyError('it returned an empty list: nothing would be locked');
+        throw new LockKeyError(
+          'it returned an empty list: nothing would be locked; call the method only if there is something to lock',
+        );
       return keys as string[];
     } catch (cause) {
       const reason = cause instanceof Error ? cause.message : String(cause);
@@ -43,6 +46,15 @@ function compileFunction(key: KeyFunction, { callSite }: DecoratedMethod) {
       );
     }
   };
+}
+
+function notReturned(result: unknown): LockKeyError {
+  if (!(result instanceof Promise))
+    return new LockKeyError("it returned undefined; a body in braces needs 'return'");
+  result.catch(() => {}); // must not also end the process by its rejection
+  return new LockKeyError(
+    'it returned a Promise; build the key from the arguments alone, without async',
+  );
 }
 
 function compileTemplate(text: string, method: DecoratedMethod) {

@@ -39,7 +39,10 @@ export function KeyParam(name: string): KeyParamDecorator {
         "it can only be used on the parameters of an instance method: async take(@KeyParam('id') id: string)",
       );
     }
-    const [identifier = 'id'] = IDENTIFIER.exec(String(name)) ?? [];
+    if (typeof name !== 'string' || name === '') {
+      refuse("the name must be the one that the template uses, such as @KeyParam('id')");
+    }
+    const [identifier = 'id'] = IDENTIFIER.exec(name) ?? [];
     if (identifier !== name) {
       refuse(
         `the name must be an identifier, such as '${identifier}'; a path belongs in the template: @Locked('stock:<${identifier}.sku>')`,

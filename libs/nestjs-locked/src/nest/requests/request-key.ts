@@ -34,8 +34,10 @@ export interface KeyOfRequest {
 export function keyOfRequest(key: string | RequestKey): KeyOfRequest {
   if (typeof key === 'string') return new RequestKeyTemplate(key);
   if (typeof key === 'function') return new RequestKeyFunction(key);
+  const call =
+    key === undefined ? ": write @UseInterceptors(LockInterceptor('stock:<params.id>'))" : '';
   throw new LockConfigError(
-    `Invalid key of LockInterceptor: ${describeValue(key)} must be a template such as 'stock:<params.id>', or a function`,
+    `Invalid key of LockInterceptor: ${describeValue(key)} must be a template such as 'stock:<params.id>', or a function${call}`,
   );
 }
 
@@ -76,7 +78,16 @@ class RequestKeyTemplate implements KeyOfRequest {
       );
     }
     const reads = REQUEST_ROOTS[kind];
-    return this.#templateFor(route, kind).render((root) => reads[root]?.(context));
+    try {
+      return this.#templateFor(route, kind).render((root) => reads[root]?.(context));
+    } catch (cause) {
+      if (!(cause instanceof LockKeyError)) throw cause;
+      throw new LockKeyError(
+        `${cause.message}; for an answer of your own to such a request, use a function that throws, such as a BadRequestException`,
+        undefined,
+        { cause },
+      );
+    }
   }
 
   #templateFor(route: string, kind: RequestKind): KeyTemplate {
