@@ -318,6 +318,8 @@ describe('assertHeld() where no lock is held', () => {
       expect(thrown()).toBe('held');
       test.storeUp();
     });
-    expect(() => lock?.assertHeld()).toThrow(/is not held: it was released$/);
+    expect(() => lock?.assertHeld()).toThrow(
+      /is not held: it was released; acquire it again, or use it before its release$/,
+    );
   });
 });

@@ -33,7 +33,8 @@ async function start(inspect?: (real: Inspect) => Inspect) {
 }
 
 const never = (): Promise<never> => new Promise(() => {});
-const BUSY = /^Lock 'k' was not acquired within 400 ms: somebody else holds it$/;
+const BUSY =
+  /^Lock 'k' was not acquired within 400 ms: somebody else holds it; try again later, or set a longer waitMs$/;
 
 describe('a wait that ended because somebody else holds the lock', () => {
   it('names the holder in the error and its message', async () => {
@@ -44,7 +45,9 @@ describe('a wait that ended because somebody else holds the lock', () => {
       waitedMs: 400,
       holder: { processId, pid: process.pid, label: 'nightly report' },
       message: expect.stringMatching(
-        new RegExp(`holds it; the holder is process ${process.pid} on .+, 'nightly report'$`),
+        new RegExp(
+          `set a longer waitMs; the holder is process ${process.pid} on .+, 'nightly report'$`,
+        ),
       ),
     });
     await clock.advance(400);
@@ -153,7 +156,9 @@ it('a call that gets the lock, tries once or skips does not ask for the holder',
   expect(await waiter.tryAcquire('k')).toBeNull();
   const patient = waiter.tryAcquire('k', { waitMs: 400 });
   const skipped = waiter.withLock('k', { waitMs: 400, onBusy: 'skip' }, () => 'ran');
-  await expect(waiter.acquire('k', { waitMs: 0 })).rejects.toThrow(/holds it$/);
+  await expect(waiter.acquire('k', { waitMs: 0 })).rejects.toThrow(
+    /holds it; try again later, or set a waitMs$/,
+  );
   await clock.advance(400);
   expect(await patient).toBeNull();
   expect(await skipped).toBeUndefined();

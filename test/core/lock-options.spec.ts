@@ -237,7 +237,8 @@ describe('a lock that is used after its release', () => {
     const { signal } = lock;
     await lock.release();
     const error = { code: 'LOCK_LOST', reason: 'released' };
-    const message = "Lock 'k' is not held: it was released";
+    const message =
+      "Lock 'k' is not held: it was released; acquire it again, or use it before its release";
     expect(() => lock.assertHeld()).toThrow(expect.objectContaining({ ...error, message }));
     await expect(lock.ensureRemaining(1)).rejects.toMatchObject(error);
     await expect(lock.run(() => 'ran')).rejects.toMatchObject(error);

@@ -213,7 +213,7 @@ describe('a lost lock', () => {
     expect(await b.engine.forceRelease('k')).toBe(true);
     await settled();
     expect(() => lock.assertHeld()).toThrow(
-      "Lock 'k' of 'nightly' was lost (revoked): an operator took the key away with forceRelease",
+      "Lock 'k' of 'nightly' was lost (revoked): an operator took the key away with forceRelease; end the work when lock.signal aborts",
     );
     expect(a.events).toMatchObject([{ type: 'lost', key: 'k', label: 'nightly' }]);
     const holder = { processId: a.processId, host: hostname(), pid: process.pid, label: 'nightly' };

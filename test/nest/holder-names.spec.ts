@@ -94,7 +94,7 @@ describe('the holder of a lock is named by its method', () => {
     await other.locks.forceRelease('stock:1');
     await eventually(() => expect(logger.lines(LOG_CONTEXT)).toHaveLength(2));
     expect(logger.lines(LOG_CONTEXT).sort()).toEqual([
-      "error Lock 'stock:1' of 'StockService.take' was lost (revoked): an operator took the key away with forceRelease. Its signal has aborted; the work may overlap with another holder's",
+      "error Lock 'stock:1' of 'StockService.take' was lost (revoked): an operator took the key away with forceRelease; end the work when lock.signal aborts. Its signal has aborted; the work may overlap with another holder's",
       expect.stringMatching(
         /^warn Lock 'stock:1' was taken away from process \d+ on .+, 'StockService\.take': this process called forceRelease\./,
       ),

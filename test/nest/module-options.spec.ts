@@ -77,7 +77,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'a fence where no transaction is seen',
     { fence: {}, insideTransaction: 'restart' },
-    'Option fence, transactionTimeouts, insideTransaction of RedisLockModule has no effect',
+    'Option fence, insideTransaction of RedisLockModule has no effect',
   ],
   ['an option of another library', { ttl: 5_000 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
   [
@@ -98,12 +98,12 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'an unknown option of the fence',
     { fence: { tabel: 'x' } },
-    "Unknown option 'tabel': did you mean 'table'?",
+    "Unknown option 'fence.tabel': did you mean 'table'?",
   ],
   [
     'an unknown time-out',
     { transactionTimeouts: { idle: 5 } },
-    "Unknown option 'idle': did you mean 'idleMs'?",
+    "Unknown option 'transactionTimeouts.idle': did you mean 'idleMs'?",
   ],
   [
     'a client of node-redis',
@@ -141,6 +141,36 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
     'a duration as text',
     { waitMs: '10000' },
     'Infinity = no limit), and not a string; convert it with Number(…)',
+  ],
+  [
+    'a duration with a unit',
+    { waitMs: '10s' },
+    "waitMs: '10s' must be a whole number of at least 0 (milliseconds; 0 = one try; Infinity = no limit), and not a string; write the number, without a unit",
+  ],
+  [
+    'a number whose variable is not set',
+    { leaseMs: NaN },
+    'leaseMs: NaN must be a whole number of at least 500 (milliseconds); is the variable set that',
+  ],
+  [
+    'a prefix with braces',
+    { keyPrefix: '{a}:' },
+    "keyPrefix: '{a}:' must be a string without braces or white space, such as 'lock:'",
+  ],
+  [
+    'a number as time-outs',
+    { transactionTimeouts: 5 },
+    'transactionTimeouts: 5 must be true, false or an object, such as { idleMs: 5000 }',
+  ],
+  [
+    'a fence alone where no transaction is seen',
+    { fence: true },
+    'Option fence of RedisLockModule has no effect',
+  ],
+  [
+    'another name of an option of the fence',
+    { fence: { tableName: 'x' } },
+    "Unknown option 'fence.tableName': did you mean 'table'?",
   ],
   [
     'options of ioredis beside connection',
@@ -238,7 +268,9 @@ const WRONG_CONNECTIONS: readonly [string, unknown, string][] = [
   ['several servers', 'redis://a:6379,b:6379', 'lists several servers; pass { cluster'],
   ['no host', 'redis://', "'redis://' names no host"],
   ['a part that is not set', 'redis://undefined:6379', "contains 'undefined': the variable for"],
-  ['a port that is not set', 'redis://a:undefined', 'cannot be read as a URL; it has the form'],
+  ['a port that is not set', 'redis://a:undefined', "contains 'undefined': the variable for"],
+  ['a variable', 'redis://${REDIS_HOST}:6379', "contains '${REDIS_HOST}': the variable for that"],
+  ['a variable as its port', 'redis://:a$b@host:$PORT', "contains '$PORT': the variable for"],
   ['# in a password', 'redis://app:secret#x@a', "'redis://***@a' cannot be read as a URL"],
   ['? in a password', 'redis://app:12?secret@a', "'redis://***@a' cannot be read as a URL"],
   ['% in a password', 'redis://app:50%secret@a', "'redis://***@a' cannot be read as a URL"],
@@ -391,7 +423,7 @@ describe('RedisLockModule options', () => {
 
   it('refuses an empty name', () => {
     expect(() => RedisLockModule.forRoot({ connection, name: '' })).toThrow(
-      "Invalid lock service name: ''",
+      "Invalid option name: '' must be a string that is not empty, such as 'billing'",
     );
   });
 

@@ -111,7 +111,33 @@ describe('withTestLocks()', () => {
   it('refuses an instance without locked methods', () => {
     class Plain {}
     expect(() => withTestLocks(new Plain())).toThrow(LockConfigError);
-    expect(() => withTestLocks(new Plain())).toThrow('Cannot give test locks to Plain');
+    expect(() => withTestLocks(new Plain())).toThrow(
+      'Cannot give test locks to Plain: it has no method with @Locked; pass an instance of the class',
+    );
+  });
+
+  it.each<[string, readonly unknown[], string]>([
+    [
+      'the work before the key',
+      [() => 5, 'k'],
+      'the key comes before the work: withLock(key, work)',
+    ],
+    ['no work', ['k'], "Cannot lock 'k': withLock needs a function to run, and not undefined"],
+    [
+      'the work, called',
+      ['k', Promise.resolve()],
+      'and not an object (Promise): withLock(key, () => …)',
+    ],
+  ])('refuses withLock with %s', async (_, args, message) => {
+    const locks = new TestLocks().service();
+    const call = locks.withLock.bind(locks) as (...args: unknown[]) => Promise<unknown>;
+    await expect(call(...args)).rejects.toThrow(message);
+  });
+
+  it('refuses a class', () => {
+    expect(() => withTestLocks(StockService)).toThrow(
+      'the class StockService; pass an instance: withTestLocks(new StockService(…))',
+    );
   });
 
   it.each([
@@ -205,7 +231,8 @@ describe('LockTestingModule', () => {
   });
 
   it.each<[unknown, string]>([
-    [5, 'Invalid options: 5 must be an object'],
+    [5, 'Invalid options: 5 must be an object of options: { locks, name, waitMs, leaseMs, … }'],
+    [new TestLocks(), 'LockTestingModule.forRoot takes options; pass the TestLocks as one: { loc'],
     [null, 'Invalid options: null must be an object'],
     [{ locks: {} }, 'Invalid option locks: an object must be a TestLocks of nestjs-locked/testing'],
     [{ locks: null }, 'Invalid option locks: null must be a TestLocks'],
@@ -355,7 +382,7 @@ describe('TestLocks', () => {
       expect(() => locks.hold('a')).toThrow("Cannot hold 'a' as somebody else: acquire holds it");
       await lock.release();
       using other = locks.hold('a');
-      expect(() => locks.hold('a')).toThrow('somebody else holds it already');
+      expect(() => locks.hold('a')).toThrow('somebody else holds it already; call release()');
       expect(await locks.service().tryAcquire('a')).toBeNull();
       other.release();
       await expectHeld(locks.service().tryAcquire('a'));
@@ -375,7 +402,7 @@ describe('TestLocks', () => {
     it('refuses a key that another service holds in the same place', async () => {
       const locks = new TestLocks();
       const lock = await locks.service('billing').acquire('a');
-      expect(() => locks.hold('a')).toThrow('acquire holds it already');
+      expect(() => locks.hold('a')).toThrow('acquire holds it already; hold it before that call');
       expect(lock.isHeld).toBe(true);
       await locks.lose('a');
       expect(lock.isHeld).toBe(false);

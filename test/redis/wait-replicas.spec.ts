@@ -58,7 +58,7 @@ describe('the option', () => {
     [{}, 'Invalid option waitReplicas.replicas: undefined must be a whole number from 0'],
     [{ replicas: '1' }, "Invalid option waitReplicas.replicas: '1' must be a whole number from 0"],
     [{ replicas: 1, aof: 'yes' }, "Invalid option waitReplicas.aof: 'yes' must be true or false"],
-    [{ replica: 1 }, "Unknown option 'replica': did you mean 'replicas'?"],
+    [{ replica: 1 }, "Unknown option 'waitReplicas.replica': did you mean 'replicas'?"],
   ])('%p is refused', (value, message) => {
     expect(() => requiredReplicas(value)).toThrow(LockConfigError);
     expect(() => requiredReplicas(value)).toThrow(message);

@@ -53,6 +53,10 @@ describe('lockAwareTransactions', () => {
     [null, 'Invalid options: null must be an object'],
     [{ conectionName: 'a' }, "Unknown option 'conectionName': did you mean 'connectionName'?"],
     [{ connectionName: 5 }, 'Invalid option connectionName: 5 must be a string'],
+    [
+      { connect() {} },
+      'lockAwareTransactions takes options, and not an object; pass a pool as one: { dialect, pool }',
+    ],
     [{ query: 'SELECT' }, "Invalid option query: 'SELECT' must be a function"],
     [{ pool: 'postgres://a' }, "Invalid option pool: 'postgres://a' must be a pool of node-postgr"],
     [{ pool: null }, 'Invalid option pool: null must be a pool of node-postgres, or a Sequelize'],

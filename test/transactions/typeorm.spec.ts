@@ -580,7 +580,9 @@ describe('a query runner driven manually', () => {
 
 describe('lockAwareDataSource', () => {
   it('accepts a data source', () => {
-    expect(() => lockAwareDataSource({} as never)).toThrow(LockConfigError);
+    expect(() => lockAwareDataSource({} as never)).toThrow(
+      'DataSource, and not an object; pass new',
+    );
     expect(() => lockAwareDataSource(undefined as never)).toThrow(LockConfigError);
   });
 

@@ -1,15 +1,27 @@
 import { LockConfigError } from './lock.errors.js';
-import { shownValue } from './runtime/shown-value.js';
+import { describeValue, shownValue } from './runtime/shown-value.js';
 
 /** Whether the value can have named options. */
 export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** @throws LockConfigError if the options are not an object */
-export function assertIsObject(options: unknown): asserts options is object {
+/** How many names of options a message shows. */
+const SHOWN_NAMES = 4;
+
+/**
+ * @param names the options that it may have, for the message
+ * @throws LockConfigError if the options are not an object
+ */
+export function assertIsObject(
+  options: unknown,
+  names: readonly string[],
+): asserts options is object {
   if (isObject(options)) return;
-  throw new LockConfigError(`Invalid options: ${shownValue(options)} must be an object`);
+  const shown = [...names.slice(0, SHOWN_NAMES), ...(names.length > SHOWN_NAMES ? ['…'] : [])];
+  throw new LockConfigError(
+    `Invalid options: ${shownValue(options)} must be an object of options: { ${shown.join(', ')} }`,
+  );
 }
 
 /** @param usage the correct form of the call, for the message @throws LockConfigError if it cannot be called */
@@ -26,4 +38,12 @@ export function assertIsReference(value: unknown, usage: string): void {
   throw new LockConfigError(
     `Invalid argument: ${shownValue(value)} must be an object; write ${usage}`,
   );
+}
+
+/**
+ * The error for an argument of another kind.
+ * @param rule what the function takes @param remedy what to pass instead
+ */
+export function wrongArgument(rule: string, value: unknown, remedy: string): LockConfigError {
+  return new LockConfigError(`${rule}, and not ${describeValue(value)}; ${remedy}`);
 }

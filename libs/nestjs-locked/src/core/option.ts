@@ -39,7 +39,7 @@ export type SomeOf<Options> = {
 export interface OptionMessages {
   /** Whose options they are, in what is said about unknown ones. @default not said */
   readonly owner?: string;
-  /** Precedes the name of an invalid option: `fence.` @default '' */
+  /** Precedes the name of an option: `fence.` @default '' */
   readonly prefix?: string;
   /** Known names that belong elsewhere, each with the place. @default {} */
   readonly elsewhere?: Readonly<Record<string, string>>;
@@ -56,10 +56,10 @@ export function assertOptions<Options>(
   options: SomeOf<Options>,
   { owner, prefix = '', elsewhere = {} }: OptionMessages = {},
 ): void {
-  assertIsObject(options);
+  assertIsObject(options, Object.keys(table));
   for (const name in options) {
     if (Object.hasOwn(table, name)) continue;
-    const shown = `'${name}'${owner === undefined ? '' : ` of ${owner}`}`;
+    const shown = `'${prefix}${name}'${owner === undefined ? '' : ` of ${owner}`}`;
     throw new LockConfigError(`Unknown option ${shown}: ${adviceFor(name, table, elsewhere)}`);
   }
   for (const name in table) {
@@ -96,8 +96,19 @@ export function wholeNumber(min: number, unit: string, infinity?: string): Check
       (Number.isSafeInteger(value) || (infinity !== undefined && value === Infinity)) &&
       (value as number) >= min,
   );
-  const checkText = must(`${rule}, and not a string; convert it with Number(…)`, () => false);
-  return (name, value) => (typeof value === 'string' ? checkText : check)(name, value);
+  return (name, value) => {
+    const remedy = remedyForNumber(value);
+    if (remedy !== undefined) throw invalidOption(name, value, `must be ${rule}${remedy}`);
+    check(name, value);
+  };
+}
+
+/** What to do about text, and about what `Number` makes of a variable that is not set; undefined for another value. */
+function remedyForNumber(value: unknown): string | undefined {
+  if (Number.isNaN(value)) return '; is the variable set that has it?';
+  if (typeof value !== 'string') return undefined;
+  const isNumber = value.trim() !== '' && Number.isFinite(Number(value));
+  return `, and not a string; ${isNumber ? 'convert it with Number(…)' : 'write the number, without a unit'}`;
 }
 
 /** A duration; Infinity is allowed. */

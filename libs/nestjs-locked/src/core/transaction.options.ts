@@ -77,6 +77,7 @@ export const FENCE_OPTIONS: OptionTable<FenceOptions> = {
       'the plain name of a table, with or without a schema',
       (value) => typeof value === 'string' && TABLE_NAME.test(value),
     ),
+    otherNames: ['tablename', 'name'],
     text: 'The table, schema-qualified if necessary',
   },
   connections: {
@@ -124,7 +125,7 @@ export const TRANSACTION_OPTIONS: OptionTable<TransactionOptions> = {
   transactionTimeouts: {
     default: undefined,
     shownDefault: 'on with a `fence`',
-    check: switchOr(TIMEOUTS, 'an object'),
+    check: switchOr(TIMEOUTS, 'an object, such as { idleMs: 5000 }'),
     text: '`true` or values: PostgreSQL ends the transaction of a paused holder before its lease ends',
   },
 };

@@ -78,7 +78,12 @@ export class LockService implements HasLockRunner {
       // The types refuse undefined only under strictNullChecks.
       const options = optionsOrWork === undefined ? {} : optionsOrWork;
       if (typeof work === 'function') return this.#engine.withLock(key, options, work);
-      return misused(key, 'withLock was called without a function to run');
+      return misused(
+        key,
+        typeof key === 'function'
+          ? 'the key comes before the work: withLock(key, work)'
+          : `withLock needs a function to run, and not ${describeValue(work ?? optionsOrWork)}: withLock(key, () => …)`,
+      );
     }
     if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork);
     return misused(key, 'the options come before the work: withLock(key, options, work)');

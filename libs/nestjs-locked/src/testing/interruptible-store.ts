@@ -169,6 +169,8 @@ function assertUp(line: StoreLine): void {
 
 /** The answer while a connection is known to be down: the command was not sent. */
 function unanswered(): Unknown {
-  const cause = new LockStoreError('the store is down: the test has called storeDown()');
+  const cause = new LockStoreError(
+    'the store is down: the test has called storeDown(); storeUp() ends it',
+  );
   return { kind: 'unknown', cause, neverRan: true };
 }

@@ -1,12 +1,13 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { DiscoveryModule } from '@nestjs/core';
 import { assertIsObject } from '../core/arguments.js';
+import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
 import { sharedTestLocks } from './shared-test-locks.js';
-import { assertTestLocks, makeEngine, type TestLocks } from './test-locks.js';
+import { assertTestLocks, makeEngine, TestLocks } from './test-locks.js';
 
 /** The options of `LockTestingModule.forRoot`: those of the real module that do not concern Redis, and these. */
 export interface LockTestingModuleOptions extends LockServiceOptions {
@@ -33,7 +34,12 @@ export class LockTestingModule {
    * @throws LockConfigError if `options` is not an object, or if `name` or `locks` is invalid
    */
   static forRoot(options: LockTestingModuleOptions = {}): DynamicModule {
-    assertIsObject(options);
+    if (options instanceof TestLocks) {
+      throw new LockConfigError(
+        'LockTestingModule.forRoot takes options; pass the TestLocks as one: { locks }',
+      );
+    }
+    assertIsObject(options, ['locks', 'name', 'waitMs', 'leaseMs', '']);
     const { name, locks = sharedTestLocks, ...ofLocks } = options;
     assertTestLocks('locks', locks);
     const makeLocks = (): LockLifecycle => {

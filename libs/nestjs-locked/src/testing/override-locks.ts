@@ -2,6 +2,7 @@ import { inspect, type InspectOptions } from 'node:util';
 import { assertIsObject } from '../core/arguments.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { assertOptions, type OptionTable } from '../core/option.js';
+import { SERVICE_OPTIONS } from '../core/option-tables.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/engine-factory.js';
 import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
@@ -35,7 +36,7 @@ export interface OverrideLocksOptions {
 
 const OPTIONS: OptionTable<OverrideLocksOptions> = {
   locks: { check: assertTestLocks },
-  options: { check: (_, value) => assertIsObject(value) },
+  options: { check: (_, value) => assertIsObject(value, Object.keys(SERVICE_OPTIONS)) },
 };
 
 /**
@@ -59,6 +60,11 @@ export function overrideLocks(
   if (typeof builder?.overrideProvider !== 'function') {
     throw new LockConfigError(
       `overrideLocks cannot override the providers of ${describeValue(builder)}: pass it what Test.createTestingModule({ … }) gives, before compile()`,
+    );
+  }
+  if (options instanceof TestLocks) {
+    throw new LockConfigError(
+      'overrideLocks takes options; pass the TestLocks as one: overrideLocks(builder, { locks })',
     );
   }
   assertOptions(OPTIONS, options);

@@ -186,7 +186,10 @@ export class RecordedCalls {
 
   #nobody(outcome: LockOutcome, key: string): string {
     const calls = this.snapshot().map((it) => `${it.by} (${it.keys.join(', ')}): ${it.outcome}`);
-    const seen = calls.length === 0 ? 'no call has requested a lock' : calls.join('; ');
+    const seen =
+      calls.length === 0
+        ? 'no call has requested a lock; start the call first, and do not await it'
+        : calls.join('; ');
     return `No call for '${key}' was ${outcome} within ${PATIENCE_MS / 1_000} s: ${seen}`;
   }
 }

@@ -155,7 +155,7 @@ export class TestLocks {
     if (by === undefined) this.#takeIdleLease(locks, key);
     if (locks.entry(key).lock !== undefined) {
       throw new LockConfigError(
-        `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already`,
+        `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already; ${by === undefined ? 'call release() of what hold() returned, or reset()' : 'hold it before that call'}`,
         key,
       );
     }

@@ -22,8 +22,11 @@ export function withTestLocks<T extends object>(
   const given: object | null | undefined = instance;
   const methods = lockedMethodsOf(given ?? {});
   if (methods.length === 0) {
-    const name = given?.constructor?.name ?? describeValue(given);
-    throw new LockConfigError(`Cannot give test locks to ${name}: it has no method with @Locked`);
+    throw new LockConfigError(
+      typeof given === 'function'
+        ? `Cannot give test locks to the class ${given.name}; pass an instance: withTestLocks(new ${given.name}(…))`
+        : `Cannot give test locks to ${given?.constructor?.name ?? describeValue(given)}: it has no method with @Locked; pass an instance of the class that has one, not a mock`,
+    );
   }
   // It may be of another copy of this package.
   if (typeof (locks as TestLocks | null)?.service !== 'function') {

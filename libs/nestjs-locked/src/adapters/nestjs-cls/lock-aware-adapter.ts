@@ -1,6 +1,6 @@
 import { ClsServiceManager } from 'nestjs-cls';
+import { wrongArgument } from '../../core/arguments.js';
 import { openLocks } from '../../core/calls/transaction-registry.js';
-import { LockConfigError } from '../../core/lock.errors.js';
 import { assertOptions, type OptionTable } from '../../core/option.js';
 import { ADAPTER_OPTIONS, poolOrFalse } from '../../transactions/orm/adapter-options.js';
 import { delayBeginsOf } from '../../transactions/orm/client-source.js';
@@ -74,8 +74,10 @@ export function lockAwareAdapter<A extends TransactionalAdapter>(
   options: LockAwareAdapterOptions<never> = {},
 ): A {
   if (typeof adapter?.optionsFactory !== 'function') {
-    throw new LockConfigError(
-      'lockAwareAdapter takes an adapter of @nestjs-cls/transactional, such as new TransactionalAdapterTypeOrm({ … })',
+    throw wrongArgument(
+      'lockAwareAdapter takes an adapter of @nestjs-cls/transactional',
+      adapter,
+      'pass new TransactionalAdapterTypeOrm({ … }) or that of your ORM, and a DataSource to lockAwareDataSource',
     );
   }
   assertOptions(OPTIONS, options);

@@ -1,4 +1,5 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import { wrongArgument } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { assertOptions } from '../../core/option.js';
 import { BeginWatch } from '../../transactions/orm/begin-watch.js';
@@ -68,7 +69,11 @@ export function lockAwareDataSource<D extends DataSource>(
   options: LockAwareDataSourceOptions = {},
 ): D {
   if (typeof dataSource?.createQueryRunner !== 'function' || dataSource.manager === undefined) {
-    throw new LockConfigError('lockAwareDataSource takes a TypeORM DataSource');
+    throw wrongArgument(
+      'lockAwareDataSource takes a TypeORM DataSource',
+      dataSource,
+      'pass new DataSource({ … }), and an adapter to lockAwareAdapter',
+    );
   }
   assertOptions(OPTIONS, options);
   const type = dataSource.options?.type;

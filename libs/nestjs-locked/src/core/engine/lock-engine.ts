@@ -10,6 +10,7 @@ import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../l
 import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockInfo } from '../lock-info.js';
+import { CALL_OPTIONS } from '../option-tables.js';
 import { QueuesByKey } from '../queue/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../queue/waiting-call.js';
 import { type ResolvedLockOptions, resolveLockOptions } from '../resolved.options.js';
@@ -249,7 +250,7 @@ export class LockEngine implements LockRunner {
 
 /** @throws LockConfigError if they are not an object, or have an onBusy, which would have no effect */
 function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
-  if (options !== undefined) assertIsObject(options);
+  if (options !== undefined) assertIsObject(options, Object.keys(CALL_OPTIONS));
   if (options?.onBusy === undefined) return;
   throw new LockConfigError(
     `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,

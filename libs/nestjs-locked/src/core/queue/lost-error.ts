@@ -13,18 +13,19 @@ export interface EndedHold {
 const WHY: Record<LockLostReason, (options: EndedHold['options']) => string> = {
   expired: ({ renew, leaseMs }) =>
     renew
-      ? `its lease could not be renewed in time, or may have ended while this machine was suspended; Redis was away, or the event loop was blocked, for longer than leaseMs (${leaseMs}) allows`
+      ? `its lease could not be renewed in time, or may have ended while this machine was suspended; Redis was away, or the event loop was blocked, for longer than leaseMs (${leaseMs}) allows; end the work when lock.signal aborts, or set a longer leaseMs`
       : `its fixed lease has ended, leaseMs (${leaseMs}) after it was requested; set a longer one, or prolong it with ensureRemaining`,
-  revoked: () => 'an operator took the key away with forceRelease',
+  revoked: () =>
+    'an operator took the key away with forceRelease; end the work when lock.signal aborts',
   deleted: () =>
-    'Redis says that it is no longer ours; the key was deleted, overwritten or taken over, or Redis has lost it',
+    'Redis says that it is no longer ours; the key was deleted, overwritten or taken over, or Redis has lost it; look for DEL, FLUSHALL, evictions and failovers',
   'max-hold': ({ maxHoldMs }) =>
     `the work took longer than maxHoldMs (${maxHoldMs}); set a longer one, or end the work when lock.signal aborts`,
   shutdown: () =>
     'the application was closed while the work still ran; set a longer shutdownMs, or end the work when lock.signal aborts',
   'transaction-ended': () =>
     'the transaction that kept it has ended, but its body is still running; await in the body what it starts',
-  released: () => 'it was released',
+  released: () => 'it was released; acquire it again, or use it before its release',
 };
 
 /** The error for a hold that has ended. */

@@ -141,14 +141,22 @@ export function notAcquired(
   key: string,
   limits: CallLimits,
   now: number,
-  holder = 'somebody else holds it',
+  holder = heldByOther(limits),
 ): LockNotAcquiredError {
   const message = `Lock '${key}' was not acquired within ${limits.waitMs} ms: ${holder}`;
   return new LockNotAcquiredError(message, key, waitedFor(limits, now));
 }
 
+function heldByOther({ waitMs }: CallLimits): string {
+  return `somebody else holds it; try again later, or set a ${waitMs === 0 ? '' : 'longer '}waitMs`;
+}
+
 /** The error for a call whose signal has aborted. */
 export function abortedError(key: string, signal: AbortSignal | undefined): LockAbortedError {
   const cause: unknown = signal?.reason;
-  return new LockAbortedError(`Waiting for lock '${key}' was aborted`, key, { cause });
+  return new LockAbortedError(
+    `Waiting for lock '${key}' was aborted by the signal of the call`,
+    key,
+    { cause },
+  );
 }

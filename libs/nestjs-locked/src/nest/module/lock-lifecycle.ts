@@ -44,7 +44,8 @@ export class LockLifecycle implements OnModuleInit, OnModuleDestroy, OnApplicati
     const { fence, timeouts, insideTransaction } = this.engine.inTransactions.transactionOptions;
     const asked = [
       ...(fence === undefined ? [] : ['fence']),
-      ...(timeouts === undefined ? [] : ['transactionTimeouts']),
+      // They are on with a fence, even if nobody has asked for them.
+      ...(timeouts === undefined || fence !== undefined ? [] : ['transactionTimeouts']),
       ...(insideTransaction === 'reject' ? [] : ['insideTransaction']),
     ];
     if (asked.length === 0 || seesTransactions()) return;

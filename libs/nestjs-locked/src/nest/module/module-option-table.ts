@@ -21,7 +21,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   keyPrefix: {
     default: DEFAULT_KEY_PREFIX,
     check: must(
-      "a string without braces or white space; the hash tag is the lock's name",
+      `a string without braces or white space, such as '${DEFAULT_KEY_PREFIX}'; the library adds the braces that a cluster needs`,
       (value) => typeof value === 'string' && !/[{}\s]/.test(value),
     ),
     otherNames: ['prefix', 'namespace', 'lockkeyprefix'],
@@ -58,6 +58,10 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
 export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
   name: {
     shownDefault: 'none',
+    check: must(
+      "a string that is not empty, such as 'billing'; leave it out if there is one lock module",
+      (value) => typeof value === 'string' && value !== '',
+    ),
     otherNames: ['servicename'],
     text: 'Tells several lock services apart',
   },

@@ -7,7 +7,9 @@ import { ShutdownHooksCheck } from './shutdown-hooks-check.js';
 import { UnfencedDataSourcesCheck } from './unfenced-data-sources-check.js';
 
 /** The injection token of a lock module's options. */
-export const OPTIONS_TOKEN = Symbol.for('nestjs-locked/RedisLockModuleOptions');
+export const OPTIONS_TOKEN = Symbol.for(
+  'nestjs-locked/RedisLockModuleOptions (what it injects comes from the imports of forRootAsync: { imports, inject, useFactory })',
+);
 
 /**
  * Engine and store are loaded in the background, because nothing needs them before Nest creates a lock module. Loading

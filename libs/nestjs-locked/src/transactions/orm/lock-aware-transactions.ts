@@ -1,4 +1,4 @@
-import { assertIsFunction, assertIsReference } from '../../core/arguments.js';
+import { assertIsFunction, assertIsReference, wrongArgument } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { assertOptions, milliseconds, must, type OptionTable } from '../../core/option.js';
 import { ambientCoordinator } from '../scope/ambient-coordinator.js';
@@ -109,6 +109,13 @@ function neverWrapped(): LockConfigError {
 export function lockAwareTransactions<Tx extends object>(
   options: TransactionsOptions<Tx> = {},
 ): RunTransaction<Tx> {
+  if (typeof (options as { connect?: unknown } | null)?.connect === 'function') {
+    throw wrongArgument(
+      'lockAwareTransactions takes options',
+      options,
+      'pass a pool as one: { dialect, pool }',
+    );
+  }
   assertOptions(OPTIONS, options);
   const coordinator = ambientCoordinator(); // from now on, transactions are seen
   coordinator.sees(options.connectionName);
