@@ -110,9 +110,13 @@ describe('the pages of the comparison', () => {
   });
 
   it('have the settings and notes of the scenarios', async () => {
-    // As a variable: its types need the peers.
-    const built = '../dist/scenarios/index.js';
-    const { SCENARIOS } = (await import(built)) as { SCENARIOS: Record<string, Scenario> };
+    // Nest's own packages cannot be loaded here beside those of the adapters.
+    const program = `import { SCENARIOS } from '${import.meta.resolve('../dist/scenarios/index.js')}';
+      console.log(JSON.stringify(SCENARIOS));`;
+    const args = ['--input-type=module', '--eval', program];
+    const { stdout, stderr } = await runCommand(process.execPath, args, ROOT, UNGUARDED);
+    expect(stderr).toBe('');
+    const SCENARIOS = JSON.parse(stdout) as Record<string, Scenario>;
     const textsOf = ({ settings, note }: Pick<Side<unknown>, 'settings' | 'note'>): unknown => [
       settings,
       note,
