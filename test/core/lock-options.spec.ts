@@ -524,6 +524,10 @@ describe('an unknown option', () => {
       "Unknown option 'onBusy': acquire takes none",
     );
     await expect(a.tryAcquire('k', options)).rejects.toThrow('tryAcquire takes none');
+    const time = 30_000 as never;
+    await expect(a.acquire('k', time)).rejects.toThrow(
+      'must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }',
+    );
   });
 });
 

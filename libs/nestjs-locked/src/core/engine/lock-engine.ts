@@ -248,9 +248,11 @@ export class LockEngine implements LockRunner {
   }
 }
 
+const NAMES_WITHOUT_BUSY = Object.keys(CALL_OPTIONS).filter((name) => name !== 'onBusy');
+
 /** @throws LockConfigError if they are not an object, or have an onBusy, which would have no effect */
 function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
-  if (options !== undefined) assertIsObject(options, Object.keys(CALL_OPTIONS));
+  if (options !== undefined) assertIsObject(options, NAMES_WITHOUT_BUSY);
   if (options?.onBusy === undefined) return;
   throw new LockConfigError(
     `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,
