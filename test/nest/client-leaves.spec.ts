@@ -331,9 +331,7 @@ it('a client that has its answer already may leave: the handler still runs', asy
 });
 
 it('over HTTP/2, a stream that is closed has left, and the others of its connection have not', async () => {
-  const shop = await startShop(
-    new FastifyAdapter({ http2: true }),
-  );
+  const shop = await startShop(new FastifyAdapter({ http2: true }));
   const other = shop.locks.hold('stock');
   const session = connectHttp2(shop.url);
   afterTest(() => session.close());
