@@ -139,12 +139,15 @@ describe('a round trip longer than a command may take', () => {
         ),
       );
       await eventually(() =>
-        expect(told()).toMatchObject({
+        // Once for each reason, of which a busy machine may add others.
+        expect(events).toContainEqual({
           type: 'store-lost',
-          cause: { message: expect.stringMatching(tooSlow(ms, leaseMs)) },
+          cause: expect.objectContaining({
+            message: expect.stringMatching(tooSlow(ms, leaseMs)),
+          }),
         }),
       );
-      await expect(engine.ping()).rejects.toThrow(tooSlow(ms, leaseMs));
+      await eventually(() => expect(engine.ping()).rejects.toThrow(tooSlow(ms, leaseMs)));
       expect(events.map(({ type }) => type)).not.toContain('connection-replaced');
 
       proxy.delayAnswers(0, { alsoToCome: true });
