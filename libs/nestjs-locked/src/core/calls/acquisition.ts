@@ -193,7 +193,7 @@ export class Acquisition {
             key,
             this.#time,
             this.#parts.clock.now(),
-            'another branch of the same call has it; branches of one call take turns and must not wait for each other',
+            'another branch of the same call has it; branches take turns: set a longer waitMs, or lock the key once, around all of them',
           ),
           later,
         );
@@ -214,7 +214,7 @@ export class Acquisition {
   #assertNotClosing(key: string): void {
     if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
     throw new LockAbortedError(
-      `Lock '${key}' was not requested: the application is shutting down`,
+      `Lock '${key}' was not requested: the application is shutting down; before it is closed, await the work that it started`,
       key,
     );
   }
