@@ -3,9 +3,10 @@
  * kind of modules; after each step, the application's own tests pass. It needs a registry of packages.
  */
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { freePort } from '../../tools/dev-servers/src/free-port.js';
 import { type Block, readDocument } from '../api/markdown.js';
+import { eventually } from '../support/eventually.js';
+import { openAdmin } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { GeneratedApp } from './generated-app.js';
 
@@ -109,10 +110,12 @@ it('step 6: a process that is told to stop finishes its request', () =>
 
     const port = await freePort();
     const stop = await app.start(`PORT=${port} npm run start:prod`);
-    const answer = fetch(`http://localhost:${port}/reports/sales`);
-    await sleep(300); // of the second that the report takes
+    // A report of its own: one that waits for the other application is told that this one stops.
+    const answer = fetch(`http://localhost:${port}/reports/of-${port}`);
+    const admin = openAdmin(redis.url);
+    await eventually(async () => expect(await admin.exists(`lock:{report:of-${port}}`)).toBe(1));
     stop();
-    expect(await (await answer).text()).toContain('built sales');
+    expect(await (await answer).text()).toContain(`built of-${port}`);
   }));
 
 it('the first files of README.md compile in such an application, and its command is the same', () =>
