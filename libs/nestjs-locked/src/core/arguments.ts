@@ -6,6 +6,11 @@ export function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Whether it is a Promise, of whatever library. */
+export function isPromiseLike(value: unknown): boolean {
+  return typeof (value as Partial<PromiseLike<unknown>> | null | undefined)?.then === 'function';
+}
+
 /** How many names of options a message shows. */
 const SHOWN_NAMES = 4;
 

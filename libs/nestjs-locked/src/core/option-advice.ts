@@ -22,6 +22,11 @@ export function adviceFor(
   return otherwise ?? `there are ${names.join(', ')}`;
 }
 
+/** The same advice for each of these names. */
+export function adviceForEach(names: readonly string[], advice: string): Record<string, string> {
+  return Object.fromEntries(names.map((name) => [name, advice]));
+}
+
 function closest(name: string, names: readonly string[]): string | undefined {
   const distances = names.map((other) => editDistance(name.toLowerCase(), other.toLowerCase()));
   const least = Math.min(...distances);

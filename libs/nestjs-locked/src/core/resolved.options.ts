@@ -1,6 +1,7 @@
 import { invalidOption } from './lock.errors.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
+import { adviceForEach } from './option-advice.js';
 import {
   CALL_OPTIONS,
   ENGINE_OPTIONS,
@@ -38,15 +39,14 @@ export interface ResolvedServiceOptions extends Required<EngineOptions> {
 }
 
 const NOT_FOR_CALLS: Readonly<Record<string, string>> = {
-  ...advice(SERVICE_OPTIONS, 'it is an option of the module, not of a call'),
+  ...adviceForEach(Object.keys(SERVICE_OPTIONS), 'it is an option of the module, not of a call'),
   service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
   returns: 'it is an option of @Locked',
 };
-const NOT_FOR_SERVICES = advice(CALL_OPTIONS, 'it is an option of a call, not of the module');
-
-function advice(options: object, text: string): Record<string, string> {
-  return Object.fromEntries(Object.keys(options).map((name) => [name, text]));
-}
+const NOT_FOR_SERVICES = adviceForEach(
+  Object.keys(CALL_OPTIONS),
+  'it is an option of a call, not of the module',
+);
 
 /**
  * Fills in the defaults and checks every value.

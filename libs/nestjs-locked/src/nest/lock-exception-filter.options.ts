@@ -1,7 +1,7 @@
 import { isObject } from '../core/arguments.js';
 import { LockConfigError, type LockErrorCode } from '../core/lock.errors.js';
 import { assertOptions, type OptionTable, withDefaults } from '../core/option.js';
-import { adviceFor } from '../core/option-advice.js';
+import { adviceFor, adviceForEach } from '../core/option-advice.js';
 import { shownValue } from '../core/runtime/shown-value.js';
 import { DEFAULT_RETRY_AFTER_SECONDS } from './requests/lock-answer.js';
 
@@ -90,11 +90,9 @@ function assertStatus(name: string, status: unknown): void {
 }
 
 /** What the filter itself is not asked for, by the name under which it is looked for. */
-const NOT_OF_THE_FILTER: Readonly<Record<string, string>> = Object.fromEntries(
-  ['message', 'messages', 'body', 'response', 'format', 'transform'].map((name) => [
-    name,
-    'to send something else, write a filter of your own with @Catch(LockError)',
-  ]),
+const NOT_OF_THE_FILTER: Readonly<Record<string, string>> = adviceForEach(
+  ['message', 'messages', 'body', 'response', 'format', 'transform'],
+  'to send something else, write a filter of your own with @Catch(LockError)',
 );
 
 /** @throws LockConfigError naming option, value and what is allowed */

@@ -27,6 +27,7 @@ import { LockAbortedError, LockConfigError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type { BusyContext, WithLockOptions } from '../core/lock.options.js';
 import { withSignal } from '../core/resolved.options.js';
+import { watchAbort } from '../core/runtime/abort-watch.js';
 import { runnerOf } from './decorator/hidden-lock-service.js';
 import { lockServiceToken } from './decorator/lock-service.token.js';
 import { checkedLockedOptions, type LockedOptions } from './decorator/locked.options.js';
@@ -178,10 +179,10 @@ export function LockInterceptor(
 /** Fails when the lock is lost, so that the client of an event stream requests it again. */
 function endsWithLock(events: Observable<unknown>, lock: Lock | undefined): Observable<unknown> {
   return new Observable((subscriber) => {
-    const lost = lock?.signal;
-    const fail = (): void => subscriber.error(lost?.reason);
-    lost?.addEventListener('abort', fail);
-    subscriber.add(() => lost?.removeEventListener('abort', fail));
+    if (lock !== undefined) {
+      const { signal } = lock;
+      subscriber.add(watchAbort(signal, () => subscriber.error(signal.reason)));
+    }
     subscriber.add(events.subscribe(subscriber));
   });
 }

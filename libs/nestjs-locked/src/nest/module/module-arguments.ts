@@ -3,7 +3,7 @@ import type {
   DynamicModule,
   FactoryProvider,
 } from '@nestjs/common';
-import { isObject } from '../../core/arguments.js';
+import { isObject, isPromiseLike } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { assertOptions } from '../../core/option.js';
 import { describeValue } from '../../core/runtime/shown-value.js';
@@ -122,22 +122,19 @@ function described(value: unknown): string {
 
 /** False for what was meant as one of them: a client, a Promise, an array. */
 function isOptions(value: unknown): value is object {
-  return isObject(value) && !isClient(value) && !isThenable(value);
+  return isObject(value) && !isClient(value) && !isPromiseLike(value);
 }
 
 function isClient(value: object): boolean {
   return typeof (value as { duplicate?: unknown }).duplicate === 'function';
 }
 
-function isThenable(value: object): boolean {
-  return typeof (value as { then?: unknown }).then === 'function';
-}
-
 function remedyFor(options: unknown): string {
   if (typeof options === 'string') return 'write forRoot({ connection: url })';
   if (typeof options === 'function') return `write forRootAsync(${ASYNC})`;
   if (!isObject(options)) return `write forRoot(${OPTIONS})`;
-  if (isThenable(options)) return 'await it, or write forRootAsync({ useFactory: () => promise })';
+  if (isPromiseLike(options))
+    return 'await it, or write forRootAsync({ useFactory: () => promise })';
   return 'write forRoot({ connection: client })';
 }
 

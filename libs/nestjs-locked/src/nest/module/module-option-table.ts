@@ -1,6 +1,7 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
+import { adviceForEach } from '../../core/option-advice.js';
 import { SERVICE_OPTIONS } from '../../core/option-tables.js';
 import { connectionOptionsIn } from '../../redis/connection/server/connection-options.js';
 import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
@@ -105,11 +106,9 @@ export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   provideInjectionTokensFrom: list,
 };
 
-const FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys({ ...SERVICE_OPTIONS, ...MODULE_OPTIONS }).map((name) => [
-    name,
-    'return it from useFactory',
-  ]),
+const FROM_A_FACTORY: Readonly<Record<string, string>> = adviceForEach(
+  Object.keys({ ...SERVICE_OPTIONS, ...MODULE_OPTIONS }),
+  'return it from useFactory',
 );
 
 /**
@@ -120,30 +119,27 @@ export function asyncAdviceForUnknown(names: readonly string[]): Readonly<Record
   const ofConnection = connectionOptionsIn(names);
   const fromFactory = `return it from useFactory: { connection: { ${ofConnection.join(', ')} } }`;
   return {
-    ...Object.fromEntries(ofConnection.map((name) => [name, fromFactory])),
+    ...adviceForEach(ofConnection, fromFactory),
     ...FROM_A_FACTORY,
     useValue: 'pass the value to forRoot',
   };
 }
 
 /** Advice for options of `forRootAsync` that were passed to `forRoot`, or returned by a factory. */
-const FOR_ROOT_ASYNC: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys(ASYNC_OPTIONS).map((name) => [name, 'it is an option of forRootAsync']),
+const FOR_ROOT_ASYNC: Readonly<Record<string, string>> = adviceForEach(
+  Object.keys(ASYNC_OPTIONS),
+  'it is an option of forRootAsync',
 );
 
 /** Advice for options of other libraries that have no counterpart here. */
 const NO_COUNTERPART: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['retryDelay', 'retryJitter', 'retryInterval', 'wait'].map((name) => [
-      name,
-      'leave it out: a waiting call is told when it has the lock, and does not poll; waitMs limits the wait',
-    ]),
+  ...adviceForEach(
+    ['retryDelay', 'retryJitter', 'retryInterval', 'wait'],
+    'leave it out: a waiting call is told when it has the lock, and does not poll; waitMs limits the wait',
   ),
-  ...Object.fromEntries(
-    ['automaticExtensionThreshold', 'refreshInterval'].map((name) => [
-      name,
-      'leave it out: leases are renewed every third of leaseMs',
-    ]),
+  ...adviceForEach(
+    ['automaticExtensionThreshold', 'refreshInterval'],
+    'leave it out: leases are renewed every third of leaseMs',
   ),
   cluster: 'write connection: { cluster }',
   nodes: 'write connection: { cluster: nodes }',
@@ -164,16 +160,14 @@ export function adviceForUnknown(names: readonly string[]): Readonly<Record<stri
   const inConnection = `it is an option of ioredis: write connection: { ${ofConnection.join(', ')} }`;
   return {
     ...NO_COUNTERPART,
-    ...Object.fromEntries(ofConnection.map((name) => [name, inConnection])),
+    ...adviceForEach(ofConnection, inConnection),
     ...FOR_ROOT_ASYNC,
     ...NOT_FROM_A_FACTORY,
   };
 }
 
 /** Advice for options that a factory has returned but that belong beside it. */
-const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys(EXTRA_OPTIONS).map((name) => [
-    name,
-    'it must be known before the factory runs; write it beside useFactory, in forRootAsync',
-  ]),
+const NOT_FROM_A_FACTORY: Readonly<Record<string, string>> = adviceForEach(
+  Object.keys(EXTRA_OPTIONS),
+  'it must be known before the factory runs; write it beside useFactory, in forRootAsync',
 );

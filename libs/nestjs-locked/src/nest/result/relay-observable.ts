@@ -1,4 +1,5 @@
 import { from, type ObservableInput, ReplaySubject, type Subscriber, takeUntil } from 'rxjs';
+import { isPromiseLike } from '../../core/arguments.js';
 
 /**
  * Forwards values to a subscriber, but not the completion, because the lock is released first. Settles when the source
@@ -32,8 +33,4 @@ export function relayObservable(
         complete: resolve,
       });
   });
-}
-
-function isPromiseLike(source: unknown): boolean {
-  return typeof (source as Partial<PromiseLike<unknown>> | undefined)?.then === 'function';
 }

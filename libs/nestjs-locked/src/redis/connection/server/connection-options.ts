@@ -2,7 +2,7 @@ import type { ClusterOptions, RedisOptions } from 'ioredis';
 import { isIPv6 } from 'node:net';
 import { isObject } from '../../../core/arguments.js';
 import { LockConfigError } from '../../../core/lock.errors.js';
-import { adviceFor } from '../../../core/option-advice.js';
+import { adviceFor, adviceForEach } from '../../../core/option-advice.js';
 import { shownValue } from '../../../core/runtime/shown-value.js';
 import { invalidConnection } from './connection-error.js';
 
@@ -107,28 +107,20 @@ const AS_CLUSTER = 'for a Redis Cluster, write { cluster: [{ host, port }] }';
 
 /** What other libraries have, and ioredis has elsewhere. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['url', 'uri', 'href', 'connectionString', 'redisUrl', 'redisURL', 'dsn'].map((name) => [
-      name,
-      AS_URL,
-    ]),
+  ...adviceForEach(
+    ['url', 'uri', 'href', 'connectionString', 'redisUrl', 'redisURL', 'dsn'],
+    AS_URL,
   ),
-  ...Object.fromEntries(
-    ['options', 'redisOptions', 'config', 'redis', 'connection', 'client', 'socket'].map((name) => [
-      name,
-      DIRECTLY,
-    ]),
+  ...adviceForEach(
+    ['options', 'redisOptions', 'config', 'redis', 'connection', 'client', 'socket'],
+    DIRECTLY,
   ),
-  ...Object.fromEntries(
-    ['nodes', 'rootNodes', 'startupNodes', 'clusterNodes', 'servers'].map((name) => [
-      name,
-      AS_CLUSTER,
-    ]),
-  ),
+  ...adviceForEach(['nodes', 'rootNodes', 'startupNodes', 'clusterNodes', 'servers'], AS_CLUSTER),
 };
 
-const IN_REDIS_OPTIONS: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys(REDIS_OPTIONS).map((name) => [name, 'in a cluster, write it in redisOptions']),
+const IN_REDIS_OPTIONS: Readonly<Record<string, string>> = adviceForEach(
+  Object.keys(REDIS_OPTIONS),
+  'in a cluster, write it in redisOptions',
 );
 
 /** The options that ioredis reads, of those with these names. */

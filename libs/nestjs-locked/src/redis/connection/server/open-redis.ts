@@ -5,6 +5,7 @@ import {
   Redis,
   type RedisOptions as AnyRedisOptions,
 } from 'ioredis';
+import { isPromiseLike } from '../../../core/arguments.js';
 import { shownValue } from '../../../core/runtime/shown-value.js';
 import { invalidConnection } from './connection-error.js';
 import {
@@ -101,7 +102,7 @@ function adviceFor(connection: unknown): string {
   }
   if (typeof connection === 'function')
     return '; pass what it makes: call it, or write new before a class';
-  if (isThenable(connection)) return '; await it, in an async useFactory of forRootAsync';
+  if (isPromiseLike(connection)) return '; await it, in an async useFactory of forRootAsync';
   return '';
 }
 
@@ -133,10 +134,6 @@ function isClusterClient(connection: RedisConnectionOptions): connection is Redi
 
 function isClusterOptions(connection: RedisConnectionOptions): connection is RedisClusterOptions {
   return isPlainObject(connection) && 'cluster' in connection;
-}
-
-function isThenable(value: unknown): boolean {
-  return typeof (value as { then?: unknown } | null)?.then === 'function';
 }
 
 function isNamedCluster(connection: object): boolean {
