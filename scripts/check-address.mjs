@@ -3,27 +3,13 @@
  * written. npm runs this before `npm pack` and `npm publish`; tests pack without it, with `--ignore-scripts`.
  */
 import { readFileSync } from 'node:fs';
-import {
-  CODEMOD_FILE,
-  codemodJson,
-  PACKAGE_FILE,
-  packageJson,
-  PLAYGROUND_FILES,
-  readme,
-  README_FILE,
-  withPlayground,
-} from './package/published-readme.mjs';
+import { PACKAGE_FILE, textsThatFollow } from './package/published-readme.mjs';
 
 const PLACEHOLDER = 'OWNER';
 
 const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
 const isUnset = repository.url.split('/').includes(PLACEHOLDER);
-const texts = [
-  [PACKAGE_FILE, await packageJson()],
-  [CODEMOD_FILE, await codemodJson()],
-  [README_FILE, await readme()],
-  ...(await Promise.all(PLAYGROUND_FILES.map(async (file) => [file, await withPlayground(file)]))),
-];
+const texts = await textsThatFollow();
 const follows = texts.every(([file, text]) => readFileSync(file, 'utf8') === text);
 
 if (isUnset || !follows) {

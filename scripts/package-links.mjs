@@ -6,21 +6,7 @@
  *     npm run package:links
  */
 import { writeFileSync } from 'node:fs';
-import {
-  CODEMOD_FILE,
-  codemodJson,
-  PACKAGE_FILE,
-  packageJson,
-  PLAYGROUND_FILES,
-  readme,
-  README_FILE,
-  SECURITY_FILE,
-  securityPolicy,
-  withPlayground,
-} from './package/published-readme.mjs';
+import { SECURITY_FILE, securityPolicy, textsThatFollow } from './package/published-readme.mjs';
 
-writeFileSync(PACKAGE_FILE, await packageJson());
-writeFileSync(CODEMOD_FILE, await codemodJson());
-for (const file of PLAYGROUND_FILES) writeFileSync(file, await withPlayground(file));
-writeFileSync(README_FILE, await readme());
+for (const [file, text] of await textsThatFollow()) writeFileSync(file, text);
 writeFileSync(SECURITY_FILE, await securityPolicy());

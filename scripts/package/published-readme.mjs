@@ -19,6 +19,21 @@ export const PLAYGROUND_FILES = [
 ];
 
 /**
+ * Each file that is packed or leads to the playground, with the text that follows from `repository.url`.
+ * @returns {Promise<[file: string, text: string][]>}
+ */
+export async function textsThatFollow() {
+  return [
+    [PACKAGE_FILE, await packageJson()],
+    [CODEMOD_FILE, await codemodJson()],
+    [README_FILE, await readme()],
+    ...(await Promise.all(
+      PLAYGROUND_FILES.map(async (file) => [file, await withPlayground(file)]),
+    )),
+  ];
+}
+
+/**
  * package.json with the addresses that follow from `repository.url`, the only one that is written by hand.
  * @returns {Promise<string>}
  */
@@ -47,7 +62,8 @@ export async function codemodJson() {
 export async function readme() {
   const { repository } = JSON.parse(readFileSync(PACKAGE_FILE, 'utf8'));
   const address = webAddress(repository.url);
-  const absolute = readFileSync(SOURCE_FILE, 'utf8').replaceAll(
+  const source = await withPlayground(SOURCE_FILE);
+  const absolute = source.replaceAll(
     /(!?)\[([^\]]*)\]\((?!https?:|#)([^()\s]+)\)/g,
     (_, image, text, path) =>
       `${image}[${text}](${address}/${image ? 'raw' : 'blob'}/HEAD/${path})`,
