@@ -267,7 +267,7 @@ describe('three sentinels', () => {
       const set = await startSet();
       const old = await set.master();
       const deaf = { ...addressOf(set), sentinelMaxConnections: 0 };
-      const { engine, inbox, events } = await openLocksOn(deaf, { leaseMs: 6_000 });
+      const { engine, inbox, events } = await openLocksOn(deaf, { leaseMs: 15_000 });
       const lock = await engine.acquire(uniqueKey());
       expect(await openAdmin(old.url).wait(1, 20_000)).toBe(1);
 

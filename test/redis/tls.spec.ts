@@ -11,6 +11,7 @@ import {
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { freePort } from '../../tools/dev-servers/src/free-port.js';
@@ -113,5 +114,18 @@ describe('a start that cannot connect reports the error of the socket', () => {
       /signed by no authority that Node knows: .*self-signed certificate/i,
     );
     expect(error.cause).toMatchObject({ message: expect.stringMatching(/self-signed/i) });
+  });
+
+  it.each(kinds)('%s: may be closed during the handshake', async (_, connection) => {
+    // A second error of the socket would end the process. Whether there is one depends on the moment.
+    for (let delayMs = 0; delayMs < 30; delayMs += 0.25) {
+      const redis = openRedis(connection({ host: 'localhost', port, tls: {} }));
+      const { store, events } = newRedisStore(redis.client);
+      const opened = store.open(events).catch((error: unknown) => error);
+      await sleep(delayMs);
+      await store.close();
+      await redis.close();
+      expect(await opened).toBeInstanceOf(Error);
+    }
   });
 });

@@ -47,6 +47,7 @@ export interface RedisConnection extends ScriptClient {
     destroy(error?: Error): unknown;
     /** Calls back whenever bytes have arrived. */
     on(event: 'data', listener: (data: Buffer) => void): unknown;
+    on(event: 'error', listener: (error: Error) => void): unknown;
   };
   /** The unanswered commands. */
   readonly commandQueue: {
