@@ -47,11 +47,16 @@ describe('KeyTemplate', () => {
   it.each([
     [{ order: { items: [] } }, 'has no elements: nothing would be locked'],
     [{ order: { items: 'xy' } }, 'needs a list, but it is a string'],
-    [{ order: {} }, 'needs a list, but it is undefined'],
-    [{ order: { items: [{ sku: 'x' }, {}] } }, '<order.items[].sku> is undefined'],
-    [{ order: { items: [null] } }, 'order[0] is null'],
-    [{ order: { items: new Array(2) } }, 'order[0] is undefined'],
-    [{ order: { items: Object.assign([], { 1: { sku: 'x' } }) } }, 'order[0] is undefined'],
+    [{ order: {} }, "<order.items[].sku> is undefined: order has no 'items'"],
+    [{ order: { items: undefined } }, 'needs a list, but it is undefined'],
+    [{ order: [{}] }, 'is undefined: order is an array; use one of its elements'],
+    [
+      { order: { items: [{ sku: 'x' }, {}] } },
+      "<order.items[].sku> is undefined: order.items[1] has no 'sku'",
+    ],
+    [{ order: { items: [null] } }, 'order.items[0] is null'],
+    [{ order: { items: new Array(2) } }, 'order.items[0] is undefined'],
+    [{ order: { items: Object.assign([], { 1: { sku: 'x' } }) } }, 'order.items[0] is undefined'],
   ])('refuses the list in %j', (values, message) => {
     expect(() => render('stock:<order.items[].sku>', values)).toThrow(LockKeyError);
     expect(() => render('stock:<order.items[].sku>', values)).toThrow(message);
@@ -87,7 +92,38 @@ describe('KeyTemplate', () => {
       { o: { a: null } },
       "<o.a.b> cannot be read, o.a is null; pass an object that has 'b'",
     ],
-    ['stock:<o.sku>', { o: {} }, '<o.sku> is undefined; pass a string'],
+    ['stock:<o.sku>', { o: { sku: undefined } }, '<o.sku> is undefined; pass a string'],
+    [
+      'stock:<o.sku>',
+      { o: {} },
+      "<o.sku> is undefined: o has no 'sku'; pass an object that has it, or correct the name",
+    ],
+    ['stock:<o.ID>', { o: { id: 1 } }, "<o.ID> is undefined: o has no 'ID'; did you mean 'id'?"],
+    // The sender of a request chooses the names in it.
+    [
+      'stock:<o.ID>',
+      {
+        o: Object.fromEntries(
+          [...Array(20).keys(), 'id'].map((name) => [name === 'id' ? name : `${name}xyz`, 1]),
+        ),
+      },
+      "<o.ID> is undefined: o has no 'ID'; pass an object",
+    ],
+    [
+      `stock:<o.${'i'.repeat(40)}>`,
+      { o: { ['i'.repeat(41)]: 1 } },
+      `<o.${'i'.repeat(40)}> is undefined: o has no '${'i'.repeat(40)}'; pass an object`,
+    ],
+    [
+      'stock:<o.items.sku>',
+      { o: { items: [{ sku: 1 }] } },
+      '<o.items.sku> is undefined: o.items is an array; write <o.items[].sku> to lock all its elements, or <o.items.0.sku> for the first one',
+    ],
+    [
+      'stock:<items.order.sku>',
+      { items: [] },
+      '<items.order.sku> is undefined: items is an array; write <items[].order.sku>',
+    ],
     // A property of a string is never meant: 'abc'[0] would be one key for everything that begins with an a.
     [
       'stock:<ids.0>',

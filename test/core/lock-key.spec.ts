@@ -74,6 +74,15 @@ describe('lockKey', () => {
     [new (class Order {})(), 'value 1 is an object (Order); use one of its properties'],
     [Object.create(null), 'value 1 is an object; use one of its properties'],
     [new Date(0), 'value 1 is an object (Date); convert it to a string first'],
+    [
+      Buffer.of(255),
+      "value 1 is an object (Buffer); convert it to a string first, for example with toString('hex')",
+    ],
+    [
+      new URL('a:b'),
+      'value 1 is an object (URL); convert it to a string first, for example with toString()',
+    ],
+    [Promise.resolve('a'), 'value 1 is an object (Promise); await it first'],
     [['a'], 'value 1 is an array; use one of its elements'],
     [() => 'a', 'value 1 is a function'],
     [Symbol('a'), 'value 1 is a symbol'],

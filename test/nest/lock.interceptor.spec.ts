@@ -235,12 +235,25 @@ describe('LockInterceptor', () => {
     ],
     ['stock:<0.id>', "'stock:<0.id>' of LockInterceptor: <0.id> must begin with params, body"],
     ['stock:<params.id', "Invalid key template 'stock:<params.id' of LockInterceptor: '<' and '>'"],
-    [42, 'Invalid key of LockInterceptor: a number must be a template such as'],
+    [
+      'stock/:id',
+      "Invalid key template 'stock/:id' of LockInterceptor: ':id' is not filled in, so that all calls would share one lock; write 'stock/<params.id>'",
+    ],
+    [':id/stock', 'write <params.id>'],
+    ['stock:{body.id}', "write 'stock:<body.id>'"],
+    [42, 'Invalid key of LockInterceptor: 42 must be a template such as'],
+    [['a', 'b'], 'an array must be a template such as'],
+    [['a', 'b'], "'stock:<params.id>', or a function, which may return several keys"],
     [undefined, "or a function: write @UseInterceptors(LockInterceptor('stock:<params.id>'))"],
   ])('refuses %j while the class is being defined', (key, message) => {
     const make = (): unknown => LockInterceptor(key as string);
     expect(make).toThrow(LockConfigError);
     expect(make).toThrow(message);
+  });
+
+  it('names a wrong key before a wrong option', () => {
+    const make = (): unknown => LockInterceptor(5_000 as never, 'stock' as never);
+    expect(make).toThrow('Invalid key of LockInterceptor: 5000 must be a template');
   });
 
   it('refuses an option that only @Locked has', () => {
@@ -389,7 +402,26 @@ describe('LockInterceptor', () => {
       const call = take({}, {}, {}, {});
       await expect(call).rejects.toThrow(LockKeyError);
       await expect(call).rejects.toThrow(
-        "Cannot build a lock key from 'stock:<args.id>' of Handlers.take: <args.id> is undefined; pass a string, a finite number, a bigint or a boolean; for an answer of your own to such a request, use a function that throws",
+        "Cannot build a lock key from 'stock:<args.id>' of Handlers.take: <args.id> is undefined: args has no 'id'; pass an object that has it, or correct the name; for an answer of your own to such a request, use a function that throws",
+      );
+    });
+
+    const NONE =
+      'the request has none; use a function that builds the key from something else; for an answer of your own';
+    it.each([
+      ['http', 'user', 'no guard has set it; put one that does on the route, such as @UseGuards('],
+      ['http', 'body', 'no parser has read one; send it with its Content-Type, or build the key'],
+      ['http', 'query', NONE],
+      ['graphql', 'user', 'no guard has set it; put one that does on the route'],
+      ['graphql', 'headers', 'the GraphQL context has no request; return it there'],
+      ['rpc', 'data', NONE],
+      ['ws', 'user', 'no guard has set it'],
+    ])('says why a request of the kind %s has no %s', async (kind, root, reason) => {
+      const take = await handlerOf(kind, `stock:<${root}.id>`);
+      const call = kind === 'rpc' ? take(undefined) : take({}, {}, {}, {});
+      await expect(call).rejects.toThrow(LockKeyError);
+      await expect(call).rejects.toThrow(
+        `Cannot build a lock key from 'stock:<${root}.id>' of Handlers.take: <${root}.id> cannot be read, ${root} is undefined: ${reason}`,
       );
     });
 

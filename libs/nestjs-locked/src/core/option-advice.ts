@@ -1,4 +1,4 @@
-/** Up to this many edits count as a typing error. */
+/** Up to this many edits count as a typing error, but no more than half of a name. */
 const MOST_EDITS = 2;
 
 /**
@@ -27,10 +27,13 @@ export function adviceForEach(names: readonly string[], advice: string): Record<
   return Object.fromEntries(names.map((name) => [name, advice]));
 }
 
-function closest(name: string, names: readonly string[]): string | undefined {
+/** The name that a typing error has turned into this one. */
+export function closest(name: string, names: readonly string[]): string | undefined {
   const distances = names.map((other) => editDistance(name.toLowerCase(), other.toLowerCase()));
   const least = Math.min(...distances);
-  return least <= MOST_EDITS ? names[distances.indexOf(least)] : undefined;
+  return least <= Math.min(MOST_EDITS, name.length / 2)
+    ? names[distances.indexOf(least)]
+    : undefined;
 }
 
 /** How many letters must be added, left out or replaced (Levenshtein 1966). */

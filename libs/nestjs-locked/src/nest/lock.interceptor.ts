@@ -83,6 +83,7 @@ export function LockInterceptor(
   key: string | RequestKey,
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
+  const requestKey = keyOfRequest(key);
   const shownName = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
   const { service, returns, ofCalls } = checkedLockedOptions(options, shownName);
   if (returns !== undefined) {
@@ -90,7 +91,6 @@ export function LockInterceptor(
       `Invalid option of ${shownName}: returns is for @Locked; an interceptor sees what the handler returns`,
     );
   }
-  const requestKey = keyOfRequest(key);
   const { onBusy } = ofCalls;
   // An inner interceptor may await the handler's Observable and then keep working, such as at a COMMIT.
   const isInnermost = (context: ExecutionContext): boolean =>

@@ -1,4 +1,5 @@
 import { LockConfigError, LockKeyError } from '../lock.errors.js';
+import { closest } from '../option-advice.js';
 import { quoted } from '../runtime/quoted.js';
 import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue } from './key-value.js';
@@ -19,9 +20,10 @@ export class KeyTemplate {
 
   /**
    * @param owner the owner's name in messages, for example `StockService.take`
+   * @param roots what the placeholders of a remedy begin with. @default anything
    * @throws LockConfigError if it is not a valid template; the message shows the correct form
    */
-  constructor(text: string, owner?: string) {
+  constructor(text: string, owner?: string, roots?: readonly string[]) {
     this.text = text;
     this.#shown = `${shownValue(text)}${owner === undefined ? '' : ` of ${owner}`}`;
     if (typeof text !== 'string') this.#misuse("it must be a string, such as 'stock:<id>'");
@@ -30,7 +32,7 @@ export class KeyTemplate {
     this.placeholders = pieces
       .filter((_, index) => index % 2 === 1)
       .map((body) => this.#placeholder(body));
-    this.#checkLiterals();
+    this.#checkLiterals(roots);
   }
 
   /**
@@ -67,11 +69,16 @@ export class KeyTemplate {
 
   #fill(values: readonly unknown[], element: number): string {
     let key = this.#literals[0] ?? '';
-    this.placeholders.forEach(({ text, root, each }, index) => {
+    this.placeholders.forEach(({ text, each }, index) => {
       const value =
         each === undefined
           ? values[index]
-          : this.#read(text, `${root}[${element}]`, (values[index] as unknown[])[element], each);
+          : this.#read(
+              text,
+              `${text.slice(1, text.indexOf('[]'))}[${element}]`,
+              (values[index] as unknown[])[element],
+              each,
+            );
       if (each === undefined && Array.isArray(value)) {
         const path = text.slice(1, -1);
         this.#refuse(
@@ -96,14 +103,14 @@ export class KeyTemplate {
     );
   }
 
-  #checkLiterals(): void {
+  #checkLiterals(roots?: readonly string[]): void {
     this.#literals.forEach((literal, index) => {
       if (/[<>]/.test(literal)) {
         this.#misuse(`'<' and '>' are only allowed around a placeholder, such as <id>`);
       }
       const isBeforeValue = index < this.placeholders.length;
       const problem =
-        textProblem(literal, () => `write ${quoted(asTemplate(this.text))}`) ??
+        textProblem(literal, () => `write ${quoted(asTemplate(this.text, roots))}`) ??
         (isBeforeValue ? precedingProblem(literal) : undefined);
       if (problem !== undefined) this.#misuse(problem);
       const [before, after] = [this.placeholders[index - 1], this.placeholders[index]];
@@ -122,7 +129,7 @@ export class KeyTemplate {
     const [route] = /^:[A-Za-z_]\w*/.exec(this.text) ?? [];
     if (route !== undefined) {
       this.#misuse(
-        `${quoted(route)} is not filled in, so that all calls would share one lock; write <${route.slice(1)}>`,
+        `${quoted(route)} is not filled in, so that all calls would share one lock; write ${asTemplate(`/${route}`, roots).slice(1)}`,
       );
     }
     const problem = this.placeholders.length === 0 ? sizeProblem(this.text) : undefined;
@@ -138,11 +145,15 @@ export class KeyTemplate {
           `${text} cannot be read, ${walked} is ${describeValue(value)}; pass an object that has '${property}'`,
         );
       }
+      const parent: object = value;
+      let isMissing = false;
       try {
-        value = (value as Record<string, unknown>)[property];
+        value = (parent as Record<string, unknown>)[property];
+        isMissing = value === undefined && !(property in parent);
       } catch (cause) {
         this.#refuse(`reading ${walked}.${property} failed: ${String(cause)}`, { cause });
       }
+      if (isMissing) this.#refuse(missing(text, walked, parent, property));
       walked += `.${property}`;
     }
     return value;
@@ -159,4 +170,29 @@ export class KeyTemplate {
       options,
     );
   }
+}
+
+/** How many names are compared with a missing one, and how long they may be: the sender of a request chooses them. */
+const COMPARED = 20;
+const COMPARED_CHARACTERS = 40;
+
+/** @param walked the part of the placeholder that was read, which is `parent` */
+function missing(text: string, walked: string, parent: object, property: string): string {
+  const path = text.slice(1, -1);
+  if (Array.isArray(parent)) {
+    const rest = path.slice(walked.length);
+    const remedy = path.includes('[]')
+      ? 'use one of its elements'
+      : `write <${walked}[]${rest}> to lock all its elements, or <${walked}.0${rest}> for the first one`;
+    return `${text} is undefined: ${walked} is an array; ${remedy}`;
+  }
+  const names = Object.keys(parent)
+    .slice(0, COMPARED)
+    .filter(({ length }) => length <= COMPARED_CHARACTERS);
+  const meant = closest(property, names);
+  const remedy =
+    meant === undefined
+      ? 'pass an object that has it, or correct the name'
+      : `did you mean ${quoted(meant)}?`;
+  return `${text} is undefined: ${walked} has no ${quoted(property)}; ${remedy}`;
 }

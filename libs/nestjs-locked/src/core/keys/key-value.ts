@@ -1,3 +1,4 @@
+import { isPromiseLike } from '../arguments.js';
 import { describeValue } from '../runtime/shown-value.js';
 
 /** The values that a key can contain. Numbers must be finite, and strings not empty. */
@@ -57,5 +58,13 @@ function encodeText(text: string, refuse: (problem: string) => never): string {
 function wayOut(value: unknown): string {
   if (value instanceof Date) return 'convert it to a string first, for example with toISOString()';
   if (Array.isArray(value)) return 'use one of its elements';
-  return typeof value === 'object' && value !== null ? 'use one of its properties' : ALLOWED;
+  if (typeof value !== 'object' || value === null) return ALLOWED;
+  if (isPromiseLike(value)) return 'await it first';
+  // Identifiers such as the ObjectId of MongoDB, and buffers
+  const { toString } = value as { toString?: unknown };
+  if (toString === undefined || toString === Object.prototype.toString) {
+    return 'use one of its properties';
+  }
+  const convert = Buffer.isBuffer(value) ? "toString('hex')" : 'toString()';
+  return `convert it to a string first, for example with ${convert}`;
 }

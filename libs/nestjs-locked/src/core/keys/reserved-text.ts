@@ -34,9 +34,16 @@ export function reservedProblem(text: string, remedy: () => string): string | un
   return `${problem}; leave it out, or put the value in with lockKey, which escapes it`;
 }
 
-/** The same text for `@Locked`: `stock:<id>`. */
-export function asTemplate(text: string): string {
-  return replacePlaceholders(text, (name) => placeholderFor(name)?.text ?? '<id>');
+/**
+ * The same text for `@Locked`: `stock:<id>`.
+ * @param roots what a placeholder may begin with; the first precedes one that begins with none. @default anything
+ */
+export function asTemplate(text: string, roots?: readonly string[]): string {
+  return replacePlaceholders(text, (name) => {
+    const { text: placeholder, root } = placeholderFor(name) ?? { text: '<id>', root: 'id' };
+    if (roots === undefined || roots.includes(root)) return placeholder;
+    return `<${roots[0]}.${placeholder.slice(1)}`;
+  });
 }
 
 /** The same text for `lockKey`, as code. */

@@ -3,11 +3,12 @@ import { KeyTemplate } from '../../core/keys/key-template.js';
 import { assertLockKey } from '../../core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../core/lock.errors.js';
 import type { LockKeys } from '../../core/lock.options.js';
-import { describeValue } from '../../core/runtime/shown-value.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 import {
   ALL_ROOTS,
   isRequestKind,
   KIND_NAMES,
+  MISSING_ROOTS,
   REQUEST_ROOTS,
   requestIn,
   type RequestKind,
@@ -34,11 +35,14 @@ export interface KeyOfRequest {
 export function keyOfRequest(key: string | RequestKey): KeyOfRequest {
   if (typeof key === 'string') return new RequestKeyTemplate(key);
   if (typeof key === 'function') return new RequestKeyFunction(key);
-  const call =
-    key === undefined ? ": write @UseInterceptors(LockInterceptor('stock:<params.id>'))" : '';
   throw new LockConfigError(
-    `Invalid key of LockInterceptor: ${describeValue(key)} must be a template such as 'stock:<params.id>', or a function${call}`,
+    `Invalid key of LockInterceptor: ${shownValue(key)} must be a template such as 'stock:<params.id>', or a function${remedyFor(key)}`,
   );
+}
+
+function remedyFor(key: unknown): string {
+  if (key === undefined) return ": write @UseInterceptors(LockInterceptor('stock:<params.id>'))";
+  return Array.isArray(key) ? ', which may return several keys' : '';
 }
 
 class RequestKeyTemplate implements KeyOfRequest {
@@ -52,7 +56,7 @@ class RequestKeyTemplate implements KeyOfRequest {
     this.#shown = `LockInterceptor('${text}')`;
     // Node converts header names to lower case.
     this.#text = text.replaceAll(/<headers\.[^<>]*>/g, (placeholder) => placeholder.toLowerCase());
-    this.#placeholders = new KeyTemplate(this.#text, 'LockInterceptor').placeholders;
+    this.#placeholders = new KeyTemplate(this.#text, 'LockInterceptor', ALL_ROOTS).placeholders;
     for (const { text: shown, root } of this.#placeholders) {
       if (ALL_ROOTS.includes(root)) continue;
       throw new LockConfigError(
@@ -77,15 +81,29 @@ class RequestKeyTemplate implements KeyOfRequest {
         `Cannot lock ${route} with ${this.#shown}: the parts of a '${kind}' request are unknown; use a function`,
       );
     }
-    const reads = REQUEST_ROOTS[kind];
+    const template = this.#templateFor(route, kind);
+    const parts = new Map(
+      this.#placeholders.map(({ root }) => [root, REQUEST_ROOTS[kind][root]?.(context)]),
+    );
     try {
-      return this.#templateFor(route, kind).render((root) => reads[root]?.(context));
+      this.#assertPresent(parts, route);
+      return template.render((root) => parts.get(root));
     } catch (cause) {
       if (!(cause instanceof LockKeyError)) throw cause;
       throw new LockKeyError(
         `${cause.message}; for an answer of your own to such a request, use a function that throws, such as a BadRequestException`,
         undefined,
         { cause },
+      );
+    }
+  }
+
+  #assertPresent(parts: ReadonlyMap<string, unknown>, route: string): void {
+    for (const { text, root } of this.#placeholders) {
+      const part = parts.get(root);
+      if (part !== undefined && part !== null) continue;
+      throw new LockKeyError(
+        `Cannot build a lock key from '${this.#text}' of ${route}: ${text} cannot be read, ${root} is ${part}: ${MISSING_ROOTS[root]}`,
       );
     }
   }

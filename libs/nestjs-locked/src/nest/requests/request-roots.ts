@@ -45,6 +45,19 @@ export const ALL_ROOTS: readonly string[] = [
   ...new Set(Object.values(REQUEST_ROOTS).flatMap((roots) => Object.keys(roots))),
 ];
 
+const NONE = 'the request has none; use a function that builds the key from something else';
+
+/** Why a part of a request may be missing, and the way out. */
+export const MISSING_ROOTS: Readonly<Record<string, string>> = {
+  params: NONE,
+  body: 'no parser has read one; send it with its Content-Type, or build the key from params',
+  query: NONE,
+  headers: 'the GraphQL context has no request; return it there: context: ({ req }) => ({ req })',
+  user: 'no guard has set it; put one that does on the route, such as @UseGuards(AuthGuard)',
+  args: NONE,
+  data: NONE,
+};
+
 export function isRequestKind(kind: string): kind is RequestKind {
   return Object.hasOwn(REQUEST_ROOTS, kind);
 }
