@@ -11,7 +11,7 @@ const PLAIN = {
     ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'ping', 'scan', 'script'],
     ...['set', 'subscribe'],
   ],
-  'nestjs-locked.RedisConnection.stream.__type': ['cork', 'destroy', 'uncork'],
+  'nestjs-locked.RedisConnection.stream.__type': ['cork', 'destroy', 'on', 'uncork'],
 };
 
 /** @type {Partial<import('typedoc').TypeDocOptions & import('typedoc-plugin-markdown').PluginOptions>} */
