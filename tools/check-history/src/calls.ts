@@ -1,0 +1,111 @@
+import type { HistoryLine } from './history.js';
+
+/** A place in the history. */
+interface Moment {
+  readonly at: number;
+  readonly index: number;
+}
+
+/** What one call did, gathered from its lines. */
+export interface Call {
+  /** For messages. */
+  readonly name: string;
+  readonly keys: readonly string[];
+  readonly waitMs: number;
+  readonly leaseMs: number;
+  readonly calledAt: Moment;
+  readonly entered: (Moment & { readonly believed: boolean }) | undefined;
+  readonly fences: Readonly<Record<string, number>>;
+  /** The index of the last line at which it acted and believed. */
+  readonly actsUntil: number;
+  /** When others may have the key, at the latest. */
+  readonly freeAt: number;
+  readonly outcome: 'done' | 'busy' | 'aborted' | 'failed' | undefined;
+  readonly endedAt: number | undefined;
+  /** For how long its process stood still meanwhile. */
+  readonly pausedMs: number;
+  readonly hasDied: boolean;
+}
+
+export function readCalls(lines: readonly HistoryLine[]): Call[] {
+  const calls = new Map<string, CallBeingRead>();
+  lines.forEach((line, index) => {
+    if ('call' in line) {
+      const name = `${line.process}/${line.call}`;
+      if (line.type === 'called') calls.set(name, new CallBeingRead(name, line, index));
+      else calls.get(name)?.read(line, index);
+    } else if ('process' in line) {
+      for (const call of calls.values()) if (call.process === line.process) call.ofProcess(line);
+    }
+  });
+  return [...calls.values()];
+}
+
+type Line<Type extends HistoryLine['type']> = Extract<HistoryLine, { type: Type }>;
+
+class CallBeingRead implements Call {
+  readonly process: string;
+  readonly keys: readonly string[];
+  readonly waitMs: number;
+  readonly leaseMs: number;
+  readonly calledAt: Moment;
+  entered: Call['entered'];
+  fences: Call['fences'] = {};
+  actsUntil = -1;
+  freeAt = Infinity;
+  outcome: Call['outcome'];
+  endedAt: number | undefined;
+  pausedMs = 0;
+  hasDied = false;
+  #pausedAt: number | undefined;
+
+  constructor(
+    readonly name: string,
+    { process, keys, waitMs, leaseMs, at }: Line<'called'>,
+    index: number,
+  ) {
+    this.process = process;
+    this.keys = keys;
+    this.waitMs = waitMs;
+    this.leaseMs = leaseMs;
+    this.calledAt = { at, index };
+  }
+
+  read(line: Extract<HistoryLine, { call: string }>, index: number): void {
+    switch (line.type) {
+      case 'entered':
+        this.entered = { at: line.at, index, believed: line.believed };
+        this.fences = line.fences;
+        this.actsUntil = index;
+        return;
+      case 'effect':
+        this.actsUntil = index;
+        return;
+      case 'left':
+        this.freeAt = line.at;
+        return;
+      case 'ended':
+        this.outcome = line.outcome;
+        this.endedAt = line.at;
+        this.freeAt = Math.min(this.freeAt, line.at);
+        return;
+      case 'called':
+        throw new Error(`${this.name} was called twice`);
+    }
+  }
+
+  ofProcess({
+    type,
+    at,
+  }: Extract<HistoryLine, { type: 'paused' | 'continued' | 'died' | 'closed' }>): void {
+    if (this.endedAt !== undefined) return;
+    if (type === 'paused') this.#pausedAt ??= at;
+    if (type === 'continued' && this.#pausedAt !== undefined) {
+      this.pausedMs += at - this.#pausedAt;
+      this.#pausedAt = undefined;
+    }
+    if (type !== 'died') return;
+    this.hasDied = true;
+    this.freeAt = Math.min(this.freeAt, at + this.leaseMs);
+  }
+}

@@ -1,0 +1,160 @@
+import { type Call,readCalls } from './calls.js';
+import type { HistoryLine } from './history.js';
+
+export interface Finding {
+  readonly rule:
+    | 'two hold one key'
+    | 'fences rise'
+    | 'every call ends'
+    | 'a wait ends in time'
+    | 'a free key is served';
+  readonly at: number;
+  readonly text: string;
+}
+
+/** Beyond its time limit, a wait may last as long as a command may take, and a moment. */
+const WAIT_SLACK_MS = 7_000;
+
+/** How long a released key may be free before somebody who waits gets it: packets may be lost and sent again. */
+const FREE_SLACK_MS = 1_500;
+
+/** @param lines a whole history, with its end */
+export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
+  const calls = readCalls(lines);
+  const keys = new Set(calls.flatMap((call) => call.keys));
+  return [
+    ...[...keys].flatMap((key) => {
+      const ofKey = calls.filter((call) => call.keys.includes(key));
+      return [
+        ...exclusion(lines, key, ofKey),
+        ...risingFences(lines, key, ofKey),
+        ...servedKeys(lines, key, ofKey),
+      ];
+    }),
+    ...endings(lines, calls),
+  ].sort((a, b) => a.at - b.at);
+}
+
+/** Nobody enters while another one still acts and believes. */
+function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
+  const losses = lostLeases(lines);
+  const entered = calls.filter(hasEntered).sort((a, b) => a.entered.index - b.entered.index);
+  return entered.flatMap((later, i) =>
+    entered.slice(0, i).flatMap((earlier) => {
+      const overlaps = earlier.actsUntil > later.entered.index;
+      const isExcused = losses.some(
+        (loss) => loss > earlier.calledAt.index && loss < later.entered.index,
+      );
+      if (!overlaps || isExcused) return [];
+      const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
+      return [{ rule: 'two hold one key', at: later.entered.at, text } as const];
+    }),
+  );
+}
+
+function risingFences(
+  lines: readonly HistoryLine[],
+  key: string,
+  calls: readonly Call[],
+): Finding[] {
+  // A server that has lost its numbers, and whose clock is behind, cannot know them.
+  if (indicesOf(lines, 'lost data').length > 0 && indicesOf(lines, 'clock set back').length > 0)
+    return [];
+  const entered = calls.filter(hasEntered).sort((a, b) => a.entered.index - b.entered.index);
+  const losses = lostLeases(lines);
+  let highest = -Infinity;
+  return entered.flatMap((call) => {
+    const fence = call.fences[key] ?? NaN;
+    const before = highest;
+    highest = Math.max(highest, fence);
+    // Its lease may have been lost before it entered, while it waited for another key.
+    const isExcused = losses.some(
+      (loss) => loss > call.calledAt.index && loss < call.entered.index,
+    );
+    if (fence > before || isExcused) return [];
+    const text = `${call.name} entered '${key}' with fence ${fence}, after ${before}`;
+    return [{ rule: 'fences rise', at: call.entered.at, text } as const];
+  });
+}
+
+/**
+ * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies
+ * or stands still may have been granted it, and then keeps it for a lease.
+ */
+function servedKeys(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
+  const timesOf = (...types: readonly HistoryLine['type'][]): number[] =>
+    lines.filter(({ type }) => types.includes(type)).map(({ at }) => at);
+  const disturbances = timesOf('disturbed', 'clock set back', 'clock set forward', 'lost data');
+  const absences = timesOf('died', 'paused', 'continued', 'closed');
+  const leaseMs = Math.max(0, ...calls.map((call) => call.leaseMs));
+  const taken = calls.flatMap((call) => {
+    // A call for several keys may hold one of them while it waits for the others.
+    const since = call.keys.length > 1 ? call.calledAt : call.entered;
+    return since === undefined ? [] : [[since.at, call.freeAt] as const];
+  });
+  return calls.flatMap((call) => {
+    const from = call.calledAt.at;
+    const until = call.entered?.at ?? call.endedAt;
+    if (call.keys.length > 1 || until === undefined) return [];
+    const happened = (times: readonly number[]): boolean =>
+      times.some((at) => at > from - leaseMs - FREE_SLACK_MS && at < until);
+    if (happened(disturbances)) return [];
+    const limitMs = FREE_SLACK_MS + (happened(absences) ? leaseMs + call.pausedMs : 0);
+    const longest = longestGap(from, until, taken);
+    if (longest <= limitMs) return [];
+    const text = `${call.name} waited for '${key}', which was free for ${Math.round(longest)} ms`;
+    return [{ rule: 'a free key is served', at: until, text }];
+  });
+}
+
+function endings(lines: readonly HistoryLine[], calls: readonly Call[]): Finding[] {
+  const calmAt = lines.find(({ type }) => type === 'calm')?.at ?? Infinity;
+  const last = lines.at(-1)?.at ?? 0;
+  return calls.flatMap((call): Finding[] => {
+    if (call.hasDied) return [];
+    if (call.endedAt === undefined) {
+      return [{ rule: 'every call ends', at: last, text: `${call.name} never ended` }];
+    }
+    const waitedMs = (call.entered?.at ?? call.endedAt) - call.calledAt.at - call.pausedMs;
+    if (waitedMs > call.waitMs + WAIT_SLACK_MS) {
+      const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;
+      return [{ rule: 'a wait ends in time', at: call.endedAt, text }];
+    }
+    if (call.calledAt.at > calmAt && (call.outcome === 'busy' || call.outcome === 'failed')) {
+      const text = `${call.name} did not get ${call.keys.join(', ')} although nothing was disturbed any more`;
+      return [{ rule: 'a free key is served', at: call.endedAt, text }];
+    }
+    return [];
+  });
+}
+
+type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
+
+function hasEntered(call: Call): call is Entered {
+  return call.entered?.believed === true;
+}
+
+/** Where leases have ended, or were forgotten, without their holders. */
+function lostLeases(lines: readonly HistoryLine[]): number[] {
+  return [...indicesOf(lines, 'lost data'), ...indicesOf(lines, 'clock set forward')];
+}
+
+function indicesOf(lines: readonly HistoryLine[], type: HistoryLine['type']): number[] {
+  return lines.flatMap((line, index) => (line.type === type ? [index] : []));
+}
+
+/** The longest time between two moments in which no interval covers anything. */
+function longestGap(
+  from: number,
+  until: number,
+  taken: readonly (readonly [from: number, until: number])[],
+): number {
+  let longest = 0;
+  let free = from;
+  for (const [start, end] of [...taken].sort(([a], [b]) => a - b)) {
+    if (start >= until) break;
+    longest = Math.max(longest, start - free);
+    free = Math.max(free, end);
+  }
+  return Math.max(longest, until - free);
+}

@@ -1,0 +1,103 @@
+/** Each rule finds a history that was forged to break it, and lets pass the same history as it should be. */
+import { describe, expect, it } from '@jest/globals';
+import { checkHistory, type HistoryLine } from 'check-history';
+
+type Step = readonly [at: number, process: string, type: string, more?: object];
+
+const CALLED = { keys: ['a'], waitMs: 1_000, leaseMs: 500 };
+const entered = (fence: number) => ({ fences: { a: fence }, believed: true });
+
+const OF_CALLS = ['called', 'entered', 'effect', 'left', 'ended'];
+
+/** Every process makes one call. */
+function history(...steps: readonly Step[]): HistoryLine[] {
+  return steps.map(([at, process, type, more]) => {
+    const ofCall = OF_CALLS.includes(type) ? { call: '1' } : {};
+    return { at, process, type, ...ofCall, ...more } as HistoryLine;
+  });
+}
+
+const rulesBrokenBy = (...steps: readonly Step[]): string[] =>
+  checkHistory(history(...steps)).map(({ rule }) => rule);
+
+const HOLDS_FIRST: readonly Step[] = [
+  [0, 'p', 'called', CALLED],
+  [1, 'p', 'entered', entered(1)],
+  [2, 'p', 'effect'],
+];
+const LEAVES: readonly Step[] = [
+  [3, 'p', 'left'],
+  [4, 'p', 'ended', { outcome: 'done' }],
+];
+const HOLDS_NEXT: readonly Step[] = [
+  [1, 'q', 'called', CALLED],
+  [5, 'q', 'entered', entered(2)],
+  [6, 'q', 'left'],
+  [7, 'q', 'ended', { outcome: 'done' }],
+];
+
+describe('a history', () => {
+  it('in which one holds the key after the other is as it should be', () => {
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, ...HOLDS_NEXT)).toEqual([]);
+  });
+
+  it('in which somebody enters before the last effect of another is found', () => {
+    const late: Step = [8, 'p', 'effect'];
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...HOLDS_NEXT, late, ...LEAVES)).toEqual([
+      'two hold one key',
+    ]);
+  });
+
+  it('in which the server has lost its data in between is excused', () => {
+    const lost: Step = [2, '', 'lost data'];
+    const late: Step = [8, 'p', 'effect'];
+    expect(rulesBrokenBy(...HOLDS_FIRST, lost, ...HOLDS_NEXT, late, ...LEAVES)).toEqual([]);
+  });
+
+  it('in which somebody knows that it has lost the lock is as it should be', () => {
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...HOLDS_NEXT, ...LEAVES)).toEqual([]);
+  });
+
+  it.each([1, 0])('whose second fence is %i, after 1, is found', (fence) => {
+    const next = HOLDS_NEXT.map(([at, process, type, more]) => {
+      return [at, process, type, type === 'entered' ? entered(fence) : more] as Step;
+    });
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, ...next)).toEqual(['fences rise']);
+  });
+
+  it('with a call that never ends is found, unless its process has died', () => {
+    expect(rulesBrokenBy(...HOLDS_FIRST)).toEqual(['every call ends']);
+    expect(rulesBrokenBy(...HOLDS_FIRST, [3, 'p', 'died'])).toEqual([]);
+  });
+
+  it('with a wait far beyond its limit is found, unless its process stood still', () => {
+    const called: Step = [0, 'p', 'called', CALLED];
+    const ended: Step = [9_000, 'p', 'ended', { outcome: 'busy' }];
+    expect(rulesBrokenBy(called, ended)).toContain('a wait ends in time');
+    const paused: Step = [10, 'p', 'paused'];
+    const continued: Step = [8_900, 'p', 'continued'];
+    expect(rulesBrokenBy(called, paused, continued, ended)).toEqual([]);
+  });
+
+  it('in which a free key is not given to somebody who waits is found', () => {
+    const waits: Step = [5, 'q', 'called', { ...CALLED, waitMs: 5_000 }];
+    const gives = (at: number): Step[] => [
+      [at, 'q', 'entered', entered(2)],
+      [at, 'q', 'left'],
+      [at, 'q', 'ended', { outcome: 'done' }],
+    ];
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, ...gives(2_000))).toEqual([
+      'a free key is served',
+    ]);
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, ...gives(1_000))).toEqual([]);
+    const disturbed: Step = [1_000, '', 'disturbed', { what: 'a test' }];
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, disturbed, ...gives(2_000))).toEqual([]);
+  });
+
+  it('in which somebody gets nothing after everything is calm is found', () => {
+    const calm: Step = [0, '', 'calm'];
+    const called: Step = [1, 'p', 'called', CALLED];
+    const ended: Step = [900, 'p', 'ended', { outcome: 'busy' }];
+    expect(rulesBrokenBy(calm, called, ended)).toEqual(['a free key is served']);
+  });
+});

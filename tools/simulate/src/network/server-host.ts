@@ -1,0 +1,79 @@
+import type { BreakName } from '../server/breaks.js';
+import type { Entry } from '../server/keyspace.js';
+import type { LuaScripts } from '../server/lua-scripts.js';
+import { ModelServer } from '../server/model-server.js';
+import { BEGINNING } from '../world/virtual-node.js';
+import type { Machine } from './machine.js';
+
+/** The server's end of a connection. */
+export interface ServerEnd {
+  /** The server has closed it. */
+  closed(): void;
+  hear(channel: string, message: string): void;
+}
+
+/** How long a replica may lag behind its master. */
+const MOST_LAG_MS = 500;
+
+/** A server on its machine, with its connections, and a replica that lags behind. */
+export class ServerHost {
+  readonly model: ModelServer;
+  readonly machine: Machine;
+  readonly #connections = new Set<ServerEnd>();
+  #isUp = true;
+  /** How far the clock has been stepped. */
+  #steppedMs = 0;
+  /** What the keys were after each command, for as long as a replica may lag. */
+  #past: { readonly at: number; readonly entries: ReadonlyMap<string, Entry> }[] = [];
+
+  constructor(machine: Machine, scripts: LuaScripts, breaks?: BreakName) {
+    this.machine = machine;
+    const micros = (): number =>
+      Math.round((BEGINNING + this.#steppedMs + machine.time.now) * 1000);
+    this.model = new ModelServer({ scripts, micros, breaks });
+  }
+
+  get isUp(): boolean {
+    return this.#isUp;
+  }
+
+  connect(end: ServerEnd): void {
+    this.#connections.add(end);
+  }
+
+  disconnect(end: ServerEnd): void {
+    this.#connections.delete(end);
+    this.model.unsubscribe(end);
+  }
+
+  /** Called after each command that may have written. */
+  remember(): void {
+    const { now } = this.machine.time;
+    this.#past.push({ at: now, entries: this.model.copy() });
+    while ((this.#past[1]?.at ?? Infinity) < now - MOST_LAG_MS) this.#past.shift();
+  }
+
+  /** Closes all connections, and accepts none until `start`. */
+  stop(): void {
+    this.#isUp = false;
+    for (const end of [...this.#connections]) {
+      this.disconnect(end);
+      end.closed();
+    }
+  }
+
+  /** @param lagMs how much of the last writes is lost; Infinity: all data */
+  start(lagMs: number): void {
+    this.#isUp = true;
+    const until = this.machine.time.now - lagMs;
+    const entries =
+      this.#past.findLast(({ at }) => at <= until)?.entries ?? new Map<string, Entry>();
+    this.model.restart(lagMs === 0 ? this.model.copy() : entries);
+    this.#past = [];
+    this.remember();
+  }
+
+  stepClock(byMs: number): void {
+    this.#steppedMs += byMs;
+  }
+}

@@ -1,0 +1,54 @@
+import type { CommandContext } from './commands.js';
+import { OK, type Reply } from './reply.js';
+
+/** A command of a script. */
+export interface ScriptCommand {
+  readonly context: CommandContext;
+  readonly name: string;
+  readonly args: readonly string[];
+}
+
+/** Answers instead of the server; undefined: the server answers. */
+type Break = (command: ScriptCommand) => Reply | undefined;
+
+const LOCK = /^lock:\{[^}]*\}$/;
+
+/**
+ * What a server does not do, on purpose, to see whether the checker notices. Each breaks one promise, and nothing that
+ * the library could see by itself.
+ */
+export const BREAKS = {
+  /** Every lock looks free. */
+  'grant to everybody': ({ context, name, args: [key = ''] }) => {
+    if (name === 'EXISTS' && LOCK.test(key)) return 0;
+    return name === 'GET' && LOCK.test(key) && context.keyspace.get(key) ? null : undefined;
+  },
+  /** No fencing number is stored, and the clock that makes them stands still. */
+  'repeat fences': ({ name, args: [key = ''] }) => {
+    if (name === 'TIME') return ['1767225600', '0'];
+    if (name === 'SET' && key.endsWith(':fence')) return null;
+    return name === 'GET' && key.endsWith(':fence') ? null : undefined;
+  },
+  /** Nobody gets into the queue. */
+  'forget who waits': ({ name }) => (name === 'ZADD' ? 1 : undefined),
+  /** The lease of a dead holder never ends. */
+  'leases never end': ({ context, name, args: [key = '', value = ''] }) => {
+    if (!LOCK.test(key)) return undefined;
+    if (name === 'SET') context.keyspace.set(key, value);
+    return name === 'SET' ? OK : name === 'PEXPIRE' ? 1 : name === 'PTTL' ? 500 : undefined;
+  },
+  /** A lease lasts half as long as the holder believes. */
+  'leases end early': ({ context, name, args: [key = '', value = '', , ms = ''] }) => {
+    if (!LOCK.test(key)) return undefined;
+    const half = (duration: string): number =>
+      Math.floor(context.micros() / 1000) + Math.ceil(Number(duration) / 2);
+    if (name === 'SET') context.keyspace.set(key, value, half(ms));
+    if (name === 'PEXPIRE')
+      context.keyspace.set(key, context.keyspace.get(key)?.value ?? '', half(value));
+    return name === 'SET' ? OK : name === 'PEXPIRE' ? 1 : undefined;
+  },
+} satisfies Readonly<Record<string, Break>>;
+
+export type BreakName = keyof typeof BREAKS;
+
+export const BREAK_NAMES = Object.keys(BREAKS) as readonly BreakName[];

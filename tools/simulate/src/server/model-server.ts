@@ -1,0 +1,128 @@
+import { createHash } from 'node:crypto';
+import { type BreakName, BREAKS } from './breaks.js';
+import { type CommandContext, execute } from './commands.js';
+import { type Entry, Keyspace } from './keyspace.js';
+import type { LuaScripts } from './lua-scripts.js';
+import { ErrorReply, type Reply } from './reply.js';
+
+/** What a connection hears without having asked. */
+export interface Subscriber {
+  hear(channel: string, message: string): void;
+}
+
+export interface ModelServerOptions {
+  readonly scripts: LuaScripts;
+  /** The server's clock, in microseconds since 1970. */
+  readonly micros: () => number;
+  /** What it does wrong. */
+  readonly breaks?: BreakName | undefined;
+}
+
+/** The hashes of scripts, which are computed once. */
+const SHAS = new Map<string, string>();
+
+/** What one Redis server does with the commands that the library sends. It has no network; see `network/`. */
+export class ModelServer {
+  readonly #options: ModelServerOptions;
+  #keyspace: Keyspace;
+  #runId = 1;
+  /** The scripts that it knows, by their hash. */
+  readonly #known = new Map<string, string>();
+  readonly #channels = new Map<string, Set<Subscriber>>();
+
+  constructor(options: ModelServerOptions) {
+    this.#options = options;
+    this.#keyspace = this.#holding(new Map());
+  }
+
+  // ---- commands ---------------------------------------------------------------------------------------------
+
+  command(name: string, args: readonly string[]): Reply {
+    const [first = ''] = args;
+    switch (name.toUpperCase()) {
+      case 'INFO':
+        return `redis_version:7.4.0\r\nrun_id:${String(this.#runId).padStart(40, '0')}\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n`;
+      case 'SCRIPT':
+        return this.#learn(args[1] ?? '');
+      case 'EVAL':
+        this.#learn(first);
+        return this.#run(first, args);
+      case 'EVALSHA': {
+        const script = this.#known.get(first);
+        if (script !== undefined) return this.#run(script, args);
+        return new ErrorReply('NOSCRIPT No matching script. Please use EVAL.');
+      }
+      case 'SCAN':
+        return ['0', this.#keyspace.keys()];
+      default:
+        return execute(this.#context, name, args);
+    }
+  }
+
+  subscribe(channel: string, subscriber: Subscriber): void {
+    const subscribers = this.#channels.get(channel) ?? new Set();
+    this.#channels.set(channel, subscribers.add(subscriber));
+  }
+
+  unsubscribe(subscriber: Subscriber): void {
+    for (const subscribers of this.#channels.values()) subscribers.delete(subscriber);
+  }
+
+  // ---- what happens to it -----------------------------------------------------------------------------------
+
+  copy(): ReadonlyMap<string, Entry> {
+    return this.#keyspace.copy();
+  }
+
+  /**
+   * It starts again, with these keys. Its connections are gone, and it knows no script.
+   * @param entries what was saved, or what a replica had
+   */
+  restart(entries: ReadonlyMap<string, Entry>): void {
+    this.#keyspace = this.#holding(entries);
+    this.#runId += 1;
+    this.#known.clear();
+    this.#channels.clear();
+  }
+
+  forgetScripts(): void {
+    this.#known.clear();
+  }
+
+  #holding(entries: ReadonlyMap<string, Entry>): Keyspace {
+    return new Keyspace(() => Math.floor(this.#options.micros() / 1000), entries);
+  }
+
+  #learn(script: string): string {
+    const sha = SHAS.get(script) ?? createHash('sha1').update(script).digest('hex');
+    SHAS.set(script, sha);
+    this.#known.set(sha, script);
+    return sha;
+  }
+
+  /** The clock stands still while a script runs, as it does in Redis. */
+  #run(script: string, [, count = '0', ...rest]: readonly string[]): Reply {
+    const keys = rest.slice(0, Number(count));
+    const args = rest.slice(Number(count));
+    const context = this.#context;
+    const { scripts, breaks } = this.#options;
+    const instead = breaks === undefined ? undefined : BREAKS[breaks];
+    return scripts.run(script, keys, args, (name, given) => {
+      const broken = instead?.({ context, name, args: given });
+      return broken === undefined ? execute(context, name, given) : broken;
+    });
+  }
+
+  get #context(): CommandContext {
+    return {
+      keyspace: this.#keyspace,
+      micros: this.#options.micros,
+      publish: (channel, message) => {
+        const subscribers = [...(this.#channels.get(channel) ?? [])];
+        for (const subscriber of subscribers) subscriber.hear(channel, message);
+        return subscribers.length;
+      },
+      listeners: (channel) => this.#channels.get(channel)?.size ?? 0,
+    };
+  }
+}

@@ -1,0 +1,99 @@
+/** The turns of the real event loop, kept before `virtual-node` replaces the function. */
+const { setImmediate: realTurn } = globalThis;
+
+interface Event {
+  readonly at: number;
+  readonly order: number;
+  run: (() => void) | undefined;
+}
+
+/**
+ * The only time in a simulated world. It stands still while anything runs, and then jumps to the next event. Events of
+ * one moment run in the order in which they were planned.
+ */
+export class VirtualTime {
+  /** In milliseconds; whole microseconds. */
+  now = 0;
+  #count = 0;
+  /** A binary heap. */
+  readonly #events: Event[] = [];
+  /** What was put off to the next turn of the event loop. */
+  #turns: (() => void)[] = [];
+
+  /** @returns a function that cancels it */
+  plan(delayMs: number, run: () => void): () => void {
+    return this.planAt(this.now + Math.max(0, delayMs), run);
+  }
+
+  /** The same at a moment, or at the next whole microsecond: never early. */
+  planAt(due: number, run: () => void): () => void {
+    const rounded = Math.round(due * 1000) / 1000;
+    const at = rounded < due ? Math.round(due * 1000 + 1) / 1000 : rounded;
+    const event: Event = { at, order: this.#count++, run };
+    this.#add(event);
+    return () => (event.run = undefined);
+  }
+
+  /** Node's `setImmediate`. */
+  nextTurn(run: () => void): void {
+    this.#turns.push(run);
+  }
+
+  /** Runs all events until this moment, each to its end. */
+  async runUntil(end: number): Promise<void> {
+    await this.#settle();
+    for (let event = this.#events[0]; event !== undefined; event = this.#events[0]) {
+      if (event.at > end) break;
+      this.#removeFirst();
+      if (event.run === undefined) continue;
+      this.now = event.at;
+      event.run();
+      await this.#settle();
+    }
+    this.now = Math.max(this.now, end);
+  }
+
+  /** Lets all promises and turns of the present moment run. */
+  async #settle(): Promise<void> {
+    for (;;) {
+      await new Promise<void>((resolve) => realTurn(resolve));
+      if (this.#turns.length === 0) return;
+      const turns = this.#turns;
+      this.#turns = [];
+      for (const run of turns) run();
+    }
+  }
+
+  #add(event: Event): void {
+    const events = this.#events;
+    let i = events.push(event) - 1;
+    while (i > 0) {
+      const parent = (i - 1) >> 1;
+      if (isBefore(events[parent] as Event, event)) break;
+      events[i] = events[parent] as Event;
+      i = parent;
+    }
+    events[i] = event;
+  }
+
+  #removeFirst(): void {
+    const events = this.#events;
+    const last = events.pop() as Event;
+    if (events.length === 0) return;
+    let i = 0;
+    for (;;) {
+      let child = 2 * i + 1;
+      if (child >= events.length) break;
+      const right = events[child + 1];
+      if (right !== undefined && isBefore(right, events[child] as Event)) child += 1;
+      if (isBefore(last, events[child] as Event)) break;
+      events[i] = events[child] as Event;
+      i = child;
+    }
+    events[i] = last;
+  }
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.at < b.at || (a.at === b.at && a.order < b.order);
+}

@@ -1,0 +1,233 @@
+/**
+ * The model of Redis beside a real server: the same commands and the same scripts of the library, on the same random
+ * keys, are answered alike. The clocks differ, so times and what follows from them are compared by their distance.
+ */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisServer } from 'dev-servers';
+import fc from 'fast-check';
+import { Redis } from 'ioredis';
+import { LockScripts } from '../../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import { LuaScripts } from '../src/server/lua-scripts.js';
+import { ModelServer } from '../src/server/model-server.js';
+import { ErrorReply, type Reply, StatusReply } from '../src/server/reply.js';
+
+let real: RedisServer;
+let redis: Redis;
+let scripts: LuaScripts;
+
+beforeAll(async () => {
+  real = await RedisServer.start();
+  redis = new Redis(real.url, { protocol: 2 });
+  scripts = await LuaScripts.create();
+});
+
+afterAll(async () => {
+  redis?.disconnect();
+  await real?.stop();
+});
+
+const key = fc.constantFrom('a', 'b', 'c');
+const member = fc.constantFrom('m', 'n', 'o', '');
+const number = fc.constantFrom(
+  '0',
+  '1',
+  '2',
+  '-1',
+  '10',
+  '1764000000123456',
+  '1.5',
+  'x',
+  '007',
+  '-0',
+);
+const ms = fc.constantFrom('60000', '90000', '0', '-1', 'x');
+
+/** Each command by itself, rightly and wrongly. */
+const command = fc.oneof(
+  fc.tuple(fc.constantFrom('GET', 'DEL', 'EXISTS', 'PTTL', 'ZCARD'), key),
+  fc.tuple(fc.constantFrom('DEL', 'EXISTS', 'ZSCORE', 'ZREM'), key, member),
+  fc.tuple(fc.constant('SET'), key, number),
+  fc.tuple(fc.constant('SET'), key, member, fc.constantFrom('PX', 'px', 'NX', 'QX'), ms),
+  fc.tuple(fc.constant('SET'), key, member, fc.constant('PX'), ms, fc.constantFrom('GET', 'NX')),
+  fc.tuple(fc.constant('PEXPIRE'), key, ms),
+  fc.tuple(fc.constant('ZADD'), key, number, member),
+  fc.tuple(fc.constant('ZADD'), key, number, member, number, member),
+  fc.tuple(fc.constant('ZREM'), key, member, member),
+  fc.tuple(fc.constantFrom('ZRANGE', 'ZREVRANGE'), key, number, number),
+  fc.tuple(fc.constantFrom('ZRANGE', 'ZREVRANGE'), key, number, number, fc.constant('WITHSCORES')),
+  fc.tuple(fc.constantFrom('GET', 'ZSCORE', 'SET', 'PUBLISH', 'NOSUCH')),
+  fc.tuple(fc.constant('PUBLISH'), key, member),
+  fc.tuple(fc.constant('PUBSUB'), fc.constant('NUMSUB'), key, key),
+);
+
+describe('the model of Redis', () => {
+  it('answers every command as a real server does', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { minLength: 1, maxLength: 30 }), async (commands) => {
+        const model = await freshPair();
+        for (const [name, ...args] of commands as readonly (readonly [string, ...string[]])[]) {
+          const theirs = await answer(() => redis.call(name, ...args));
+          expect([name, ...args, near(model.command(name, args))]).toEqual([
+            name,
+            ...args,
+            near(theirs),
+          ]);
+        }
+        expect(await contentsOf(model)).toEqual(await contentsOfReal());
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it('runs the scripts of the library as a real server does', async () => {
+    const library = new LockScripts({
+      inCluster: false,
+      inboxPrefix: 'lock:inbox:',
+      acceptMs: 1_000,
+      fenceKeepMs: 600_000,
+    });
+    const steps = fc.array(fc.tuple(fc.nat(11), fc.nat(3), fc.nat(3), fc.nat(2)), {
+      minLength: 2,
+      maxLength: 25,
+    });
+    await fc.assert(
+      fc.asyncProperty(steps, async (chosen) => {
+        const model = await freshPair();
+        const heard: unknown[][] = [];
+        const inbox = `lock:inbox:${PROCESSES[0]}`;
+        model.subscribe(inbox, { hear: (...message) => heard.push(message) });
+        const listener = redis.duplicate();
+        await listener.subscribe(inbox);
+        const heardThere: unknown[][] = [];
+        listener.on('message', (...message) => heardThere.push(message));
+        try {
+          for (const step of chosen) {
+            const { lua, keys, args } = commandOf(library, step);
+            const theirs = await answer(() => redis.eval(lua, keys.length, ...keys, ...args));
+            const given = args.map(String);
+            const ours = model.command('EVAL', [lua, String(keys.length), ...keys, ...given]);
+            expect([step, near(ours)]).toEqual([step, near(theirs)]);
+            expect(await contentsOf(model)).toEqual(await contentsOfReal());
+          }
+          await redis.publish(inbox, 'last');
+          model.command('PUBLISH', [inbox, 'last']);
+          while (heardThere.at(-1)?.[1] !== 'last') await new Promise((now) => setImmediate(now));
+          expect(near(heard)).toEqual(near(heardThere));
+        } finally {
+          listener.disconnect();
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  it('would notice a wrong answer', () => {
+    expect(near(['granted', 'a:1', '1764000000123456'])).not.toEqual(near(['queued', 'a:1']));
+    expect(near(59_000)).not.toEqual(near(30_000));
+    expect(near('1764000000123456')).not.toEqual(near('17'));
+  });
+});
+
+/** The first one listens, the second one does not. */
+const PROCESSES = ['a'.repeat(32), 'b'.repeat(32)] as const;
+
+function commandOf(
+  {
+    acquire,
+    acquireTogether,
+    recheck,
+    renew,
+    release,
+    leave,
+    takeBack,
+    revoke,
+    inspect,
+  }: LockScripts,
+  [which, one, other, from]: readonly [number, number, number, number],
+): { lua: string; keys: readonly string[]; args: readonly (string | number)[] } {
+  const process = PROCESSES[from === 2 ? 1 : 0];
+  const [token, next] = [`${process}:${one}`, `${process}:${other}`];
+  const [k, l] = [keysOf('stock'), keysOf('other')];
+  const all: readonly (readonly [
+    { lua: string },
+    readonly string[],
+    readonly (string | number)[],
+  ])[] = [
+    [acquire, k, [token, 60_000, 660_000]],
+    [acquire, k, [token, 60_000, 660_000, 1]],
+    [acquire, l, [token, 60_000, 660_000, 0, 1_764_000_000_000_000]],
+    [acquireTogether, [...k, ...l], [60_000, token, next]],
+    [recheck, k, [token, next, 60_000, '']],
+    [renew, [...k, ...l], [token, 90_000, 0, 1, next, 90_000, 0, 0]],
+    [release, k, [token]],
+    [release, k, [token, 0, next, 60_000]],
+    [release, k, [token, 0, '', 0, 30_000]],
+    [leave, k, [token, next, 60_000]],
+    [takeBack, [...k, ...l], [token, next, 0, 0, next, '', 0, 30_000]],
+    [from === 0 ? revoke : inspect, k, from === 0 ? ['0'] : [process]],
+  ];
+  const [script, keys, args] = all[which] as (typeof all)[number];
+  return { lua: script.lua, keys, args };
+}
+
+function keysOf(name: string): string[] {
+  const lock = `lock:{${name}}`;
+  return [lock, `${lock}:queue`, `${lock}:fence`, `${lock}:lapsed`];
+}
+
+async function freshPair(): Promise<ModelServer> {
+  await redis.flushall();
+  return new ModelServer({ scripts, micros: () => Date.now() * 1000 });
+}
+
+async function answer(ask: () => Promise<unknown>): Promise<Reply> {
+  try {
+    return (await ask()) as Reply;
+  } catch (error) {
+    return new ErrorReply((error as Error).message);
+  }
+}
+
+const KEYS = ['a', 'b', 'c', ...keysOf('stock'), ...keysOf('other')];
+
+async function contentsOfReal(): Promise<unknown> {
+  const read = async (of: string): Promise<unknown> => {
+    const text = await answer(() => redis.get(of));
+    const isSet = text instanceof ErrorReply;
+    return [
+      of,
+      isSet ? await redis.call('ZRANGE', of, 0, -1, 'WITHSCORES') : text,
+      await redis.pttl(of),
+    ];
+  };
+  return near(await Promise.all(KEYS.map(read)));
+}
+
+async function contentsOf(model: ModelServer): Promise<unknown> {
+  const read = (of: string): Reply => {
+    const text = model.command('GET', [of]);
+    const value =
+      text instanceof ErrorReply ? model.command('ZRANGE', [of, '0', '-1', 'WITHSCORES']) : text;
+    return [of, value, model.command('PTTL', [of])];
+  };
+  return near(KEYS.map(read));
+}
+
+/**
+ * An answer with its times made comparable: of the time of day, in microseconds, only its length counts, and durations
+ * are rounded so far that what passes between two servers does not count. A fence that is ahead of the clock is
+ * followed by the time of its writing; whether it is, depends on microseconds.
+ */
+function near(reply: Reply | readonly unknown[]): unknown {
+  if (Array.isArray(reply)) return reply.map((item) => near(item as Reply));
+  if (reply instanceof StatusReply) return reply.text;
+  if (reply instanceof ErrorReply) return { error: /^\w+/.exec(reply.message)?.[0] };
+  if (typeof reply === 'number')
+    return reply > 500 ? `about ${Math.round(reply / 5_000) * 5} s` : reply;
+  if (typeof reply !== 'string') return reply;
+  return reply.replace(/\d{16} \d{16}|\d+/g, (digits) => {
+    if (digits.length >= 16) return 'a time of 16 digits';
+    if (digits.length >= 5) return `about ${Math.round(Number(digits) / 5_000)}`;
+    return digits;
+  });
+}
