@@ -1,4 +1,4 @@
-import { type Call,readCalls } from './calls.js';
+import { type Call, readCalls } from './calls.js';
 import type { HistoryLine } from './history.js';
 
 export interface Finding {
