@@ -48,7 +48,7 @@ describe('revoke', () => {
     ]);
     expect(revoked).toEqual([holder]);
     expect(leftMs).toBeLessThanOrEqual(1_000);
-    expect(leftMs).toBeGreaterThan(0);
+    expect(leftMs).toBeGreaterThan(300); // usually all but a millisecond
     return state;
   }
 });
