@@ -98,16 +98,34 @@ const MISUSES: readonly (readonly [what: string, member: string, sentence: strin
   ],
 ];
 
+const ORDER = 'The options come before the work: withLock(key, options, work)';
+/** The same for calls of `withLock`. */
+const CALLS: readonly (readonly [what: string, call: string, sentence: string])[] = [
+  ['options after the work', `locks.withLock('k', async () => 1, { waitMs: 5 })`, ORDER],
+  ['options after work that takes the lock', `locks.withLock('k', (lock) => lock.key, {})`, ORDER],
+  [
+    'a time before the work, as with redlock',
+    `locks.withLock(['k'], 5000, async () => 1)`,
+    'The lease is renewed while the work runs, so it needs no time: withLock(key, work)',
+  ],
+];
+
 const project = new TemporaryProject();
 /** The lines of the first error in each file. */
 const errors = new Map<string, string[]>();
 
 beforeAll(async () => {
   project.link('nestjs-locked', '@types/node', 'rxjs');
-  const imports = `import { KeyParam, Locked, lockKey } from 'nestjs-locked';\nvoid [KeyParam, Locked, lockKey];\n`;
+  const imports = `import { KeyParam, Locked, lockKey, type LockService } from 'nestjs-locked';\nvoid [KeyParam, Locked, lockKey];\n`;
   const files = MISUSES.map(([, member], index) =>
     project.write(`m${index}.ts`, `${imports}export class M {\n  ${member}\n}\n`),
   );
+  CALLS.forEach(([, call], index) => {
+    const method = `m(locks: LockService) { return ${call}; }`;
+    files.push(project.write(`c${index}.ts`, `${imports}export class M { ${method} }\n`));
+  });
+  const unknown = `m(locks: LockService) { return locks.withLock('k', { ttl: 5 }, () => 1); }`;
+  files.push(project.write('unknown.ts', `${imports}export class M { ${unknown} }\n`));
   files.push(project.write('class.ts', `${imports}@Locked('k')\nexport class M {}\n`));
   files.push(project.write('bare.ts', `${imports}export class M { @Locked async m() {} }\n`));
   project.write('package.json', { type: 'module' });
@@ -134,6 +152,18 @@ it.each(MISUSES.map(([what, , sentence], index) => [what, `m${index}`, sentence]
   'the compiler ends with a sentence for %s',
   (_, file, sentence) => expectLast(file, sentence),
 );
+
+it.each(CALLS.map(([what, , sentence], index) => [what, `c${index}`, sentence] as const))(
+  'the compiler ends with a sentence for withLock with %s',
+  (_, file, sentence) => expectLast(file, sentence),
+);
+
+it('the compiler names an unknown option of withLock once', () =>
+  expect(errors.get('unknown')).toEqual([
+    expect.stringContaining('No overload matches this call.'),
+    '  The last overload gave the following error.',
+    "    Object literal may only specify known properties, and 'ttl' does not exist in type 'WithLockOptions<OnBusy<unknown>>'.",
+  ]));
 
 it('the compiler ends with a sentence for a class', () => expectLast('class', CLASS));
 

@@ -483,7 +483,11 @@ describe('an unknown option', () => {
       "Unknown option 'autoExtend': did you mean 'renew'?",
     ],
     ['misspelt', { waitMS: 5 }, "Unknown option 'waitMS': did you mean 'waitMs'?"],
-    ['of the module', { keyPrefix: 'a:' }, "Unknown option 'keyPrefix': there are waitMs, leaseMs"],
+    [
+      'of the module',
+      { keyPrefix: 'a:' },
+      "Unknown option 'keyPrefix': it is an option of the module",
+    ],
     ['of @Locked', { service: 'a' }, "Unknown option 'service': it is an option of @Locked"],
   ])('%s is refused by every method, before any command', async (_, wrong, message) => {
     const { a } = two();
@@ -526,7 +530,26 @@ describe('an unknown option', () => {
     await expect(a.tryAcquire('k', options)).rejects.toThrow('tryAcquire takes none');
     const time = 30_000 as never;
     await expect(a.acquire('k', time)).rejects.toThrow(
-      'must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }',
+      'must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }; the lease is renewed until the release, so it needs no time: to change how long it lasts after a crash, write { leaseMs }',
+    );
+    await expect(a.tryAcquire('k', (() => 'ran') as never)).rejects.toThrow(
+      'a function must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }; work belongs to withLock(key, work)',
+    );
+    await expect(a.acquire('k', 'b' as never)).rejects.toThrow(/holdAtLeastMs, … }$/);
+  });
+
+  it.each([
+    ['keyPrefix', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
+    ['connection', 'it is an option of the module'],
+    ['startMs', 'there are waitMs, leaseMs'],
+    ['lingerMs', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
+    ['returns', 'it is an option of @Locked; elsewhere, leave it out'],
+    ['releaseTime', "did you mean 'leaseMs'?"],
+    ['retries', "did you mean 'waitMs'?"],
+  ])('the option %s is no option of a call', async (name, advice) => {
+    const { a } = two();
+    await expect(a.acquire('k', { [name]: 1 })).rejects.toThrow(
+      `Unknown option '${name}': ${advice}`,
     );
   });
 });

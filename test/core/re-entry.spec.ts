@@ -222,9 +222,12 @@ describe('re-entry', () => {
     await engine.withLock('k', {}, async () => {
       const own = engine.withLock('k', { reentrant: false, waitMs: 0 }, () => 'joined');
       await expect(own).rejects.toThrow(LockNotAcquiredError);
-      await expect(other.withLock('k', { waitMs: 0 }, () => 'joined')).rejects.toThrow(
-        LockNotAcquiredError,
+      await expect(own).rejects.toThrow(
+        '; this call may hold it itself: leave out reentrant: false, so that it joins',
       );
+      const foreign = other.withLock('k', { waitMs: 0 }, () => 'joined');
+      await expect(foreign).rejects.toThrow(LockNotAcquiredError);
+      await expect(foreign).rejects.not.toThrow('may hold it itself');
     });
   });
 

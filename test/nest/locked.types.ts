@@ -366,6 +366,8 @@ void locks.withLock(
 );
 // @ts-expect-error the result is undefined while somebody else has the lock
 void locks.withLock('stock', { onBusy: 'skip' }, () => 5).then((left) => left.toFixed());
+// Mocks have the type of the last overload.
+export const ofMock: Parameters<typeof locks.withLock>[1] = { waitMs: 5, onBusy: 'skip' };
 // @ts-expect-error the options come before the work
 void locks.withLock('stock', () => 5, { waitMs: 5 });
 // @ts-expect-error not a value for a key

@@ -93,7 +93,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'an option of a call',
     { onBusy: 'skip' },
-    "Unknown option 'onBusy': it is an option of a call, not of the module",
+    "Unknown option 'onBusy': it is an option of a call, not of the module; pass it there, after the key: { onBusy }",
   ],
   [
     'an unknown option of the fence',
@@ -316,7 +316,11 @@ describe('RedisLockModule options', () => {
   });
 
   it.each<[string, object, string]>([
-    ['isGlobal as a text', { isGlobal: 'false' }, "isGlobal: 'false' must be true or false"],
+    [
+      'isGlobal as a text',
+      { isGlobal: 'false' },
+      "isGlobal: 'false' must be true or false, and not a string; compare it: value === 'true'",
+    ],
     ['isGlobal of null', { isGlobal: null }, 'isGlobal: null must be true or false'],
   ])('refuses %s, which would make it global, before a module is made', (_, wrong, message) => {
     const useFactory = (): RedisLockModuleOptions => ({ connection });
@@ -334,8 +338,14 @@ describe('RedisLockModule options', () => {
     [{ useFactory: null }, 'Invalid option useFactory: null must be a function'],
     [{ useClass: 'Settings' }, "Invalid option useClass: 'Settings' must be a class with a method"],
     [{ useExisting: 5 }, 'Invalid option useExisting: 5 must be a provided class'],
-    [{ useFactory: () => ({}), inject: 'a' }, "Invalid option inject: 'a' must be a list"],
-    [{ useFactory: () => ({}), imports: {} }, 'Invalid option imports: an object must be a list'],
+    [
+      { useFactory: () => ({}), inject: 'a' },
+      "Invalid option inject: 'a' must be a list of providers, such as [ConfigService]",
+    ],
+    [
+      { useFactory: () => ({}), imports: {} },
+      'Invalid option imports: an object must be a list of modules',
+    ],
     [{ useClass: () => ({}) }, 'Invalid option useClass: a function must be a class with a method'],
     [{}, 'forRootAsync was given no options, and nothing that makes the options; add a useFactory'],
     [{ inject: [] }, 'forRootAsync was given inject, and nothing that makes the options; add a'],
@@ -380,8 +390,12 @@ describe('RedisLockModule options', () => {
     ['undefined', undefined, "undefined; it must return the options, such as { connection: 'redis"],
     ['null', null, 'null; it must return the options'],
     ['a Promise of undefined', Promise.resolve(), "undefined; .*; a body in braces needs 'return'"],
-    ['a URL', connection, 'a string; it must'],
-    ['a client', new Redis({ lazyConnect: true }), 'a client of Redis; it must'],
+    ['a URL', connection, 'a string; it must return the options, as in { connection: url }$'],
+    [
+      'a client',
+      new Redis({ lazyConnect: true }),
+      'a client of Redis; .*, as in { connection: client }$',
+    ],
     ['another function', () => ({ connection }), 'a function; it must'],
   ])('refuses %s as the result of useFactory', async (_, result, message) => {
     const useFactory = (): never => result as never;

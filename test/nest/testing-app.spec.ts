@@ -292,6 +292,14 @@ describe('overrideLocks()', () => {
     }
   });
 
+  it('refuses a builder that was compiled', async () => {
+    const builder = Test.createTestingModule({});
+    await builder.compile();
+    const override = (): unknown => overrideLocks(builder);
+    expect(override).toThrow(LockConfigError);
+    expect(override).toThrow('overrideLocks was called after compile(), which has made the locks');
+  });
+
   it('keeps the checks at start', async () => {
     const wrong = { imports: [RedisLockModule.forRoot({ connection, leaseMs: 1 })] };
     await expect(run(wrong)).rejects.toThrow('Invalid option leaseMs: 1');

@@ -149,6 +149,12 @@ describe('withTestLocks()', () => {
     expect(give).toThrow(`Cannot give test locks to ${shown}: it has no method with @Locked`);
   });
 
+  it('refuses the locks in the place of the instance', () => {
+    const give = (): unknown => withTestLocks(new TestLocks(), new StockService() as never);
+    expect(give).toThrow(LockConfigError);
+    expect(give).toThrow('takes the instance first, and then the TestLocks: withTestLocks(inst');
+  });
+
   it.each([null, 5, {}])('refuses %p as locks', (locks) => {
     const give = (): unknown => withTestLocks(new StockService(), locks as never);
     expect(give).toThrow(LockConfigError);
@@ -228,6 +234,14 @@ describe('LockTestingModule', () => {
       imports: [LockTestingModule.forRoot({ leaseMs: 1 })],
     });
     await expect(module.compile()).rejects.toThrow('Invalid option leaseMs: 1');
+  });
+
+  it.each(['connection', 'keyPrefix', 'isGlobal'])('has no use for %s', async (name) => {
+    const lockModule = LockTestingModule.forRoot({ [name]: 'a' });
+    const module = Test.createTestingModule({ imports: [lockModule] });
+    await expect(module.compile()).rejects.toThrow(
+      `Unknown option '${name}': leave it out: this module keeps the locks in memory, and is global`,
+    );
   });
 
   it.each<[unknown, string]>([

@@ -43,10 +43,15 @@ describe('lockAwareTransactions', () => {
   });
 
   it.each([
-    ['an unknown dialect', () => lockAwareTransactions({ dialect: 'oracle' as never })],
-    ['no function', () => lockAwareTransactions()('BEGIN' as never)],
-  ])('refuses %s', (_, call) => {
+    ['an unknown dialect', () => lockAwareTransactions({ dialect: 'oracle' as never }), ''],
+    [
+      'no function',
+      () => lockAwareTransactions()('BEGIN' as never),
+      'is run by a function that opens it, and not a string; write run(async (wrap) => { … })',
+    ],
+  ])('refuses %s', (_, call, message) => {
     expect(call).toThrow(LockConfigError);
+    expect(call).toThrow(message);
   });
 
   it.each<[unknown, string]>([

@@ -79,6 +79,11 @@ describe.each(versions)('RedisLockStore.open over %s', (_version, connect) => {
 
   concurrentIt.each([
     ['a wrong password', { password: 'wrong' }, /WRONGPASS/],
+    [
+      'a password in the place of the user',
+      { username: 'secret' },
+      /WRONGPASS.*disabled; check them in 'connection': in a URL, a password without a user follows a colon, redis/,
+    ],
     ['no password', {}, /got none \(NOAUTH\); write redis:\/\/:password@host:6379/],
   ])('rejects with the answer of Redis to %s', async (_what, options, reason) => {
     const own = await startRedisServer();

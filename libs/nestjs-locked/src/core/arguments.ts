@@ -16,16 +16,18 @@ const SHOWN_NAMES = 4;
 
 /**
  * @param names the options that it may have, for the message
+ * @param remedy what to say after them. @default nothing
  * @throws LockConfigError if the options are not an object
  */
 export function assertIsObject(
   options: unknown,
   names: readonly string[],
+  remedy: (options: unknown) => string = () => '',
 ): asserts options is object {
   if (isObject(options)) return;
   const shown = [...names.slice(0, SHOWN_NAMES), ...(names.length > SHOWN_NAMES ? ['…'] : [])];
   throw new LockConfigError(
-    `Invalid options: ${shownValue(options)} must be an object of options: { ${shown.join(', ')} }`,
+    `Invalid options: ${shownValue(options)} must be an object of options: { ${shown.join(', ')} }${remedy(options)}`,
   );
 }
 

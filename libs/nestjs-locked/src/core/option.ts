@@ -43,6 +43,8 @@ export interface OptionMessages {
   readonly prefix?: string;
   /** Known names that belong elsewhere, each with the place. @default {} */
   readonly elsewhere?: Readonly<Record<string, string>>;
+  /** What to say to something else than options, after the names of options. @default nothing */
+  readonly remedy?: (options: unknown) => string;
 }
 
 /**
@@ -54,9 +56,9 @@ export interface OptionMessages {
 export function assertOptions<Options>(
   table: OptionTable<Options>,
   options: SomeOf<Options>,
-  { owner, prefix = '', elsewhere = {} }: OptionMessages = {},
+  { owner, prefix = '', elsewhere = {}, remedy }: OptionMessages = {},
 ): void {
-  assertIsObject(options, Object.keys(table));
+  assertIsObject(options, Object.keys(table), remedy);
   for (const name in options) {
     if (Object.hasOwn(table, name)) continue;
     const shown = `'${prefix}${name}'${owner === undefined ? '' : ` of ${owner}`}`;
@@ -119,7 +121,13 @@ export const milliseconds: Check = must(
 
 export const callable: Check = must('a function', (value) => typeof value === 'function');
 
-export const flag: Check = must('true or false', (value) => typeof value === 'boolean');
+/** The text of a variable is true even if it is 'false'. */
+export const flag: Check = (name, value) => {
+  if (typeof value === 'boolean') return;
+  const remedy =
+    typeof value === 'string' ? `, and not a string; compare it: value === 'true'` : '';
+  throw invalidOption(name, value, `must be true or false${remedy}`);
+};
 
 /** @param mostCharacters the greatest length */
 export function shortText(mostCharacters: number): Check {

@@ -38,14 +38,28 @@ export interface ResolvedServiceOptions extends Required<EngineOptions> {
   readonly transactions: ResolvedTransactionOptions;
 }
 
+/** The options of the lock module that no lock service has, and that are written into calls by mistake. */
+const MODULE_OPTION_NAMES = [
+  'connection',
+  'keyPrefix',
+  'fenceKeepMs',
+  'waitReplicas',
+  'shutdownMs',
+];
+
 const NOT_FOR_CALLS: Readonly<Record<string, string>> = {
-  ...adviceForEach(Object.keys(SERVICE_OPTIONS), 'it is an option of the module, not of a call'),
+  ...adviceForEach(
+    [...Object.keys(SERVICE_OPTIONS), ...MODULE_OPTION_NAMES],
+    'it is an option of the module, not of a call; pass it to RedisLockModule.forRoot',
+  ),
   service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
-  returns: 'it is an option of @Locked',
+  returns: 'it is an option of @Locked; elsewhere, leave it out',
 };
-const NOT_FOR_SERVICES = adviceForEach(
-  Object.keys(CALL_OPTIONS),
-  'it is an option of a call, not of the module',
+const NOT_FOR_SERVICES = Object.fromEntries(
+  Object.keys(CALL_OPTIONS).map((name) => [
+    name,
+    `it is an option of a call, not of the module; pass it there, after the key: { ${name} }`,
+  ]),
 );
 
 /**
@@ -80,7 +94,15 @@ export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOpt
 const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
-  assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS });
+  assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS, remedy: remedyForCall });
+}
+
+/** What to write instead of calls as in other libraries: `acquire(key, 5000)`, `acquire(key, work)`. */
+export function remedyForCall(options: unknown): string {
+  if (typeof options === 'function') return '; work belongs to withLock(key, work)';
+  return typeof options === 'number'
+    ? '; the lease is renewed until the release, so it needs no time: to change how long it lasts after a crash, write { leaseMs }'
+    : '';
 }
 
 /** Options that were checked, frozen so that they cannot change afterwards. */

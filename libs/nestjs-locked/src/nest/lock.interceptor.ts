@@ -46,6 +46,7 @@ import {
 } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { routesUnder } from './requests/intercepted-routes.js';
+import { markLockInterceptor } from './requests/lock-interceptor-class.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
@@ -171,6 +172,7 @@ export function LockInterceptor(
     }
   }
   mixin(KeyedLockInterceptor);
+  markLockInterceptor(KeyedLockInterceptor);
   // Nest's message for a missing lock module shows this name; that of `mixin` is meaningless.
   Object.defineProperty(KeyedLockInterceptor, 'name', { value: shownName });
   return KeyedLockInterceptor;

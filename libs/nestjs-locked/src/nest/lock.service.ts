@@ -23,6 +23,18 @@ import { describeValue, shownValue } from '../core/runtime/shown-value.js';
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
 /**
+ * What the options must be. Instead of other things, a sentence, with which the compiler ends its error. The last line
+ * makes it infer the type.
+ */
+type ValidOptions<Options> = Options extends (...args: never) => unknown
+  ? 'The options come before the work: withLock(key, options, work)'
+  : Options extends number
+    ? 'The lease is renewed while the work runs, so it needs no time: withLock(key, work)'
+    : [Options] extends [never]
+      ? Options
+      : WithLockOptions;
+
+/**
  * Locks for code that needs more than `@Locked`. Inject this service; `RedisLockModule` provides it.
  *
  * All methods check keys and options before any Redis traffic (`LockKeyError`, `LockConfigError`) and reject with
@@ -62,6 +74,7 @@ export class LockService implements HasLockRunner {
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   withLock<T>(key: LockKeys, work: Work<T>): Promise<T>;
+  withLock<T>(key: LockKeys, options: WithLockOptions<'throw'>, work: Work<T>): Promise<T>;
   withLock<T, const Busy extends 'throw' | 'skip' = 'throw'>(
     key: LockKeys,
     options: WithLockOptions<Busy>,
@@ -72,11 +85,17 @@ export class LockService implements HasLockRunner {
     options: WithLockOptions<(busy: BusyContext) => Instead>,
     work: Work<T>,
   ): Promise<T | Awaited<Instead>>;
-  withLock(key: LockKeys, options: WithLockOptions, work: Work<unknown>): Promise<unknown>;
-  withLock<T>(key: LockKeys, optionsOrWork: WithLockOptions | Work<T>, work?: Work<T>): Promise<T> {
+  // Of more than three overloads that fit in number, the compiler reports only the last one. It infers nothing from a
+  // function with a parameter, such as work in the place of the options; then the default counts.
+  withLock<Options = Work<unknown>>(
+    key: LockKeys,
+    options: ValidOptions<Options>,
+    work: Work<unknown>,
+  ): Promise<unknown>;
+  withLock<T>(key: LockKeys, optionsOrWork: unknown, work?: Work<T>): Promise<T> {
     if (typeof optionsOrWork !== 'function') {
       // The types refuse undefined only under strictNullChecks.
-      const options = optionsOrWork === undefined ? {} : optionsOrWork;
+      const options = optionsOrWork === undefined ? {} : (optionsOrWork as WithLockOptions);
       if (typeof work === 'function') return this.#engine.withLock(key, options, work);
       return misused(
         key,
@@ -85,7 +104,7 @@ export class LockService implements HasLockRunner {
           : `withLock needs a function to run, and not ${describeValue(work ?? optionsOrWork)}: withLock(key, () => …)`,
       );
     }
-    if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork);
+    if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork as Work<T>);
     return misused(key, 'the options come before the work: withLock(key, options, work)');
   }
 

@@ -3,9 +3,11 @@ import { DiscoveryModule } from '@nestjs/core';
 import { assertIsObject } from '../core/arguments.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
+import { adviceForEach } from '../core/option-advice.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { lockProviders } from '../nest/module/lock.providers.js';
 import { LockLifecycle } from '../nest/module/lock-lifecycle.js';
+import { EXTRA_OPTIONS, MODULE_OPTIONS } from '../nest/module/module-option-table.js';
 import { sharedTestLocks } from './shared-test-locks.js';
 import { assertTestLocks, makeEngine, TestLocks } from './test-locks.js';
 
@@ -19,6 +21,11 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
    */
   readonly locks?: TestLocks;
 }
+
+const NOT_IN_MEMORY = adviceForEach(
+  Object.keys({ ...MODULE_OPTIONS, ...EXTRA_OPTIONS }),
+  'leave it out: this module keeps the locks in memory, and is global',
+);
 
 /**
  * Replaces `RedisLockModule` in a testing module assembled by hand: the same services and rules, with locks in memory.
@@ -43,7 +50,11 @@ export class LockTestingModule {
     const { name, locks = sharedTestLocks, ...ofLocks } = options;
     assertTestLocks('locks', locks);
     const makeLocks = (): LockLifecycle => {
-      const supplies = { name, options: resolveServiceOptions(ofLocks), report: () => {} };
+      const supplies = {
+        name,
+        options: resolveServiceOptions(ofLocks, {}, NOT_IN_MEMORY),
+        report: () => {},
+      };
       return new LockLifecycle(makeEngine(locks, { supplies }));
     };
     return { module: LockTestingModule, global: true, ...lockProviders(name, makeLocks) };

@@ -41,7 +41,7 @@ const OPTIONS: OptionTable<OverrideLocksOptions> = {
 
 /**
  * Runs a real application without Redis: all its lock modules keep their locks in memory, however they are imported and
- * named. Call it before `compile()`: a later call has no effect, and Nest gives no error.
+ * named. Call it before `compile()`: a later call is refused.
  *
  * Nothing connects to Redis, and `connection` is only compared. All other options stay in force, with the checks made
  * at start.
@@ -51,7 +51,7 @@ const OPTIONS: OptionTable<OverrideLocksOptions> = {
  * const locks = overrideLocks(builder);
  * const app = (await builder.compile()).createNestApplication();
  * @returns the locks, which record the calls and let the test control the locks
- * @throws LockConfigError if `builder` is not a builder, or an option is invalid
+ * @throws LockConfigError if `builder` is not a builder or was compiled, or if an option is invalid
  */
 export function overrideLocks(
   builder: OverridableProviders,
@@ -68,6 +68,11 @@ export function overrideLocks(
     );
   }
   assertOptions(OPTIONS, options);
+  if (isCompiled(builder)) {
+    throw new LockConfigError(
+      'overrideLocks was called after compile(), which has made the locks of the application: call it before, right after Test.createTestingModule({ … })',
+    );
+  }
   const { locks = new TestLocks(), options: ofModules } = options;
   const engineInMemory: EngineFactory = (
     { connection, keyPrefix = DEFAULT_KEY_PREFIX },
@@ -79,6 +84,14 @@ export function overrideLocks(
     builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...ofModules });
   }
   return locks;
+}
+
+/** Nest tells nobody, but has the modules by then. */
+function isCompiled(builder: object): boolean {
+  const { container } = builder as {
+    container?: { getModules?: () => ReadonlyMap<string, unknown> };
+  };
+  return (container?.getModules?.().size ?? 0) > 0;
 }
 
 const clients = new WeakMap<object, string>();

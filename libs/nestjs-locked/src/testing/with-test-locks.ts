@@ -3,7 +3,7 @@ import { describeValue } from '../core/runtime/shown-value.js';
 import { lockServiceProperty } from '../nest/decorator/lock-service.token.js';
 import { lockedMethodsOf } from '../nest/decorator/locked-methods.registry.js';
 import { sharedTestLocks } from './shared-test-locks.js';
-import type { TestLocks } from './test-locks.js';
+import { TestLocks } from './test-locks.js';
 
 /**
  * Gives an instance that Nest did not create the lock service of its `@Locked` methods, so that they can be called in a
@@ -20,6 +20,11 @@ export function withTestLocks<T extends object>(
   locks: TestLocks = sharedTestLocks,
 ): T {
   const given: object | null | undefined = instance;
+  if (given instanceof TestLocks) {
+    throw new LockConfigError(
+      'withTestLocks takes the instance first, and then the TestLocks: withTestLocks(instance, locks)',
+    );
+  }
   const methods = lockedMethodsOf(given ?? {});
   if (methods.length === 0) {
     throw new LockConfigError(

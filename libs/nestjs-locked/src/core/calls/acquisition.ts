@@ -165,9 +165,10 @@ export class Acquisition {
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
     const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time };
     const entered = this.#queues.enter(terms);
-    if (later === undefined || waitMs === 0) return entered;
+    const isOwn = !this.#options.reentrant && this.#ambient.levelOf(key) !== undefined;
+    if (!isOwn && (later === undefined || waitMs === 0)) return entered;
     return entered.catch((error: unknown) => {
-      throw perhapsDeadlock(error, later);
+      throw isOwn ? heldByItself(error) : perhapsDeadlock(error, later);
     });
   }
 
@@ -297,6 +298,15 @@ function perhapsDeadlock(error: unknown, later: string | undefined): unknown {
   if (later === undefined || !(error instanceof LockNotAcquiredError)) return error;
   return new LockNotAcquiredError(
     `${error.message}; possible deadlock: this call holds '${later}', which others may hold while they wait for it in the other order; take both in one call`,
+    error.key as string,
+    error.waitedMs,
+  );
+}
+
+function heldByItself(error: unknown): unknown {
+  if (!(error instanceof LockNotAcquiredError)) return error;
+  return new LockNotAcquiredError(
+    `${error.message}; this call may hold it itself: leave out reentrant: false, so that it joins`,
     error.key as string,
     error.waitedMs,
   );

@@ -13,7 +13,11 @@ import type { LockInfo } from '../lock-info.js';
 import { CALL_OPTIONS } from '../option-tables.js';
 import { QueuesByKey } from '../queue/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../queue/waiting-call.js';
-import { type ResolvedLockOptions, resolveLockOptions } from '../resolved.options.js';
+import {
+  remedyForCall,
+  type ResolvedLockOptions,
+  resolveLockOptions,
+} from '../resolved.options.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';
 import { EngineInbox } from './engine-inbox.js';
@@ -252,7 +256,7 @@ const NAMES_WITHOUT_BUSY = Object.keys(CALL_OPTIONS).filter((name) => name !== '
 
 /** @throws LockConfigError if they are not an object, or have an onBusy, which would have no effect */
 function assertOptionsOf(method: string, options: WithLockOptions | undefined): void {
-  if (options !== undefined) assertIsObject(options, NAMES_WITHOUT_BUSY);
+  if (options !== undefined) assertIsObject(options, NAMES_WITHOUT_BUSY, remedyForCall);
   if (options?.onBusy === undefined) return;
   throw new LockConfigError(
     `Unknown option 'onBusy': ${method} takes none; use withLock, or tryAcquire, which gives null if somebody else has the lock`,

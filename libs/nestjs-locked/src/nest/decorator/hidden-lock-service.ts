@@ -52,7 +52,7 @@ export function lockRunnerOf(
   if (service !== undefined) return runnerOf(service, callSite);
   const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
   throw new LockConfigError(
-    `Cannot lock ${callSite}: this instance has no LockService: Nest did not create it, or the application has not started; import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
+    `Cannot lock ${callSite}: this instance has no LockService: Nest did not create it, a factory created it for one request, or the call came too early (in the constructor, or before the application has started); provide the class, import RedisLockModule.forRoot(${options}) in the root module, or in a unit test use withTestLocks(new ${instance.constructor?.name ?? 'Service'}(...)) from 'nestjs-locked/testing'`,
   );
 }
 

@@ -107,7 +107,7 @@ function assertOneEach(wrappers: readonly InstanceWrapper[]): void {
     if (!isLockServiceToken(token)) continue;
     if (seen.has(token)) {
       throw new LockConfigError(
-        `Two lock modules provide ${token.description?.split(', from ')[0]}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … })`,
+        `Two lock modules provide ${token.description?.split(', from ')[0]}: import RedisLockModule.forRoot() once, in the root module, or give each a name of its own: forRoot({ name: 'billing', … }); in a test, LockTestingModule replaces it, and overrideLocks is for an application that imports it`,
       );
     }
     seen.add(token);

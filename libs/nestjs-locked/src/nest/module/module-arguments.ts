@@ -109,11 +109,16 @@ function checkedFactory(make: Factory, options: ModuleAsyncOptions): Factory {
     const made = await make(...args);
     if (isOptions(made)) return made;
     const maker = isFunction ? 'useFactory' : 'createRedisLockOptions';
-    const remedy = made === undefined ? `; a body in braces needs 'return'` : '';
     throw new LockConfigError(
-      `RedisLockModule.forRootAsync: ${maker} returned ${described(made)}; it must return the options, such as ${OPTIONS}${remedy}`,
+      `RedisLockModule.forRootAsync: ${maker} returned ${described(made)}; it must return the options, ${exampleFor(made)}`,
     );
   };
+}
+
+function exampleFor(made: unknown): string {
+  if (made === undefined) return `such as ${OPTIONS}; a body in braces needs 'return'`;
+  if (typeof made === 'string') return 'as in { connection: url }';
+  return isObject(made) && isClient(made) ? 'as in { connection: client }' : `such as ${OPTIONS}`;
 }
 
 function described(value: unknown): string {

@@ -78,13 +78,13 @@ export const EXTRA_OPTIONS: OptionTable<RedisLockModuleExtras> = {
 type AsyncOptions = RedisLockModuleExtras &
   ConfigurableModuleAsyncOptions<RedisLockModuleOptions, 'createRedisLockOptions'>;
 
-const list = { check: must('a list', Array.isArray) };
+const listOf = (what: string) => ({ check: must(`a list of ${what}`, Array.isArray) });
 
 /** `useExisting` accepts any injection token, although its type requires a class. */
 export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
   ...EXTRA_OPTIONS,
-  imports: list,
-  inject: list,
+  imports: listOf('modules, such as [ConfigModule]'),
+  inject: listOf('providers, such as [ConfigService]'),
   useFactory: {
     check: must(
       "a function that returns the options, such as () => ({ connection: 'redis://localhost:6379' })",
@@ -103,7 +103,7 @@ export const ASYNC_OPTIONS: OptionTable<AsyncOptions> = {
       (value) => ['function', 'string', 'symbol'].includes(typeof value),
     ),
   },
-  provideInjectionTokensFrom: list,
+  provideInjectionTokensFrom: listOf('providers'),
 };
 
 const FROM_A_FACTORY: Readonly<Record<string, string>> = adviceForEach(

@@ -127,8 +127,10 @@ export function lockAwareTransactions<Tx extends object>(
   let givesCopies = false;
   return <R>(open: (wrap: WrapBody<Tx, R>) => Promise<R>, given: TransactionGiven = {}) => {
     if (typeof open !== 'function') {
-      throw new LockConfigError(
-        'A transaction is run by a function that opens it: run(async (wrap) => { … })',
+      throw wrongArgument(
+        'A transaction is run by a function that opens it',
+        open,
+        'write run(async (wrap) => { … })',
       );
     }
     assertOptions(OPTIONS_OF_ONE, given);

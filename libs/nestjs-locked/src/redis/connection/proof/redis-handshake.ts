@@ -127,7 +127,7 @@ export class RedisHandshake {
       return new LockConfigError(
         /NOAUTH/i.test(reason)
           ? `Cannot ${action}: Redis refuses user or password: it asks for a password, and got none (NOAUTH); write redis://:password@host:6379, or { host, port, password }`
-          : `Cannot ${action}: Redis refuses user or password: ${reason}; check them in 'connection'`,
+          : `Cannot ${action}: Redis refuses user or password: ${reason.replace(/\.$/, '')}; check them in 'connection': in a URL, a password without a user follows a colon, redis://:password@host:6379`,
         undefined,
         { cause },
       );
