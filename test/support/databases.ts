@@ -49,10 +49,22 @@ type Connect = (url: string) => Promise<Connection>;
 
 /** A database on the PostgreSQL server of this test run. Call it where `beforeAll` may be called. */
 export function usePostgres(): TestDatabase {
-  return useDatabase('postgres', connectPostgres, async (name, server) => {
-    await withoutClients(name, server);
-    await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // terminates connections that a failed test left open
-  });
+  return useDatabase(
+    'postgres',
+    connectPostgres,
+    async (name, server) => {
+      // Copying the template's files takes a third of the time that logging each of its pages does.
+      const [row] = (await server.run('SHOW server_version_num')) as {
+        server_version_num: string;
+      }[];
+      const strategy = Number(row?.server_version_num) >= 150_000 ? ' STRATEGY file_copy' : '';
+      await server.run(`CREATE DATABASE ${name}${strategy}`);
+    },
+    async (name, server) => {
+      await withoutClients(name, server);
+      await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // terminates connections that a failed test left open
+    },
+  );
 }
 
 /**
@@ -67,12 +79,16 @@ async function withoutClients(name: string, server: Runner): Promise<void> {
 
 /** A database on the MariaDB server of this test run. Call it inside `describeWithMariaDb`. */
 export function useMariaDb(): TestDatabase {
-  return useDatabase('mariadb', connectMariaDb, dropDatabase);
+  return useDatabase('mariadb', connectMariaDb, createDatabase, dropDatabase);
 }
 
 /** A database on the MySQL server of this test run. Call it inside `describeWithMySql`. */
 export function useMySql(): TestDatabase {
-  return useDatabase('mysql', connectMariaDb, dropDatabase);
+  return useDatabase('mysql', connectMariaDb, createDatabase, dropDatabase);
+}
+
+async function createDatabase(name: string, server: Runner): Promise<void> {
+  await server.run(`CREATE DATABASE ${name}`);
 }
 
 async function dropDatabase(name: string, server: Runner): Promise<void> {
@@ -82,6 +98,7 @@ async function dropDatabase(name: string, server: Runner): Promise<void> {
 function useDatabase(
   server: 'postgres' | 'mariadb' | 'mysql',
   connect: Connect,
+  create: (name: string, server: Runner) => Promise<void>,
   drop: (name: string, server: Runner) => Promise<void>,
 ): TestDatabase {
   const name = `test_${randomBytes(6).toString('hex')}`;
@@ -90,7 +107,7 @@ function useDatabase(
   const onDatabase = new Connections(() => connect(made()));
 
   beforeAll(async () => {
-    await onServer.run(`CREATE DATABASE ${name}`);
+    await create(name, onServer);
     url = withDatabase(await addressOf(server), name);
   }, START_LIMIT_MS);
 
