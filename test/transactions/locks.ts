@@ -1,8 +1,10 @@
+import { afterAll } from '@jest/globals';
 import type { INestApplicationContext, Provider } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import type { Redis } from 'ioredis';
 import { LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { connectAdmin } from '../support/connect-admin.js';
 import { startNest } from '../support/nest-app.js';
-import { openAdmin } from '../support/open-locks.js';
 
 export interface StartedLocks {
   readonly app: INestApplicationContext;
@@ -35,12 +37,25 @@ export async function openLockApp(
   return { locks: app.get(LockService), close: () => app.close() };
 }
 
+/** One connection to each Redis for the whole spec file. */
+const admins = new Map<string, Redis>();
+
+afterAll(() => {
+  for (const admin of admins.values()) admin.disconnect();
+});
+
+function adminOf(redisUrl: string): Redis {
+  const admin = admins.get(redisUrl) ?? connectAdmin(redisUrl);
+  admins.set(redisUrl, admin);
+  return admin;
+}
+
 /** Whether the lock exists in Redis. */
 export async function isHeld(redisUrl: string, key: string): Promise<boolean> {
-  return (await openAdmin(redisUrl).get(`lock:{${key}}`)) !== null;
+  return (await adminOf(redisUrl).get(`lock:{${key}}`)) !== null;
 }
 
 /** Gives the key to another holder, as if the lease had expired. */
 export async function giveAway(redisUrl: string, key: string): Promise<void> {
-  await openAdmin(redisUrl).set(`lock:{${key}}`, 'somebody else', 'PX', 5_000);
+  await adminOf(redisUrl).set(`lock:{${key}}`, 'somebody else', 'PX', 5_000);
 }
