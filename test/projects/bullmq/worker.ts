@@ -13,6 +13,7 @@ interface Work {
 }
 
 const { REDIS_URL: url = '', WORK_MS: workMs = '20', LEASE_MS: leaseMs = '1000' } = process.env;
+const lockDuration = Number(process.env['JOB_LOCK_MS'] ?? 1_000);
 
 interface Exports extends WorkerHost {
   export(accountId: string): Promise<string>;
@@ -27,9 +28,7 @@ const { AccountService, PayoutsProcessor } = (await import(payouts)) as {
 const { ExportsProcessor } = (await import(exports)) as { ExportsProcessor: Type<Exports> };
 
 // The page has the default times; here, a job stalls within seconds.
-Processor('payouts', { concurrency: 10, lockDuration: 1_000, stalledInterval: 1_000 })(
-  PayoutsProcessor,
-);
+Processor('payouts', { concurrency: 10, lockDuration, stalledInterval: 1_000 })(PayoutsProcessor);
 
 (ExportsProcessor.prototype as Exports).export = async (accountId) => {
   await work('export', { accountId });

@@ -269,7 +269,8 @@ describe('what provides servers', () => {
     afterTest(() => provided.stop());
 
     expect(provided.source).toBe('binary');
-    expect(performance.now() - before).toBeLessThan(2_000);
+    // A second, and what a busy machine adds; the engine itself would be waited for without end.
+    expect(performance.now() - before).toBeLessThan(15_000);
   });
 
   // Where this folder has all of MariaDB, as on systems with one folder for programs, PATH hides none.
