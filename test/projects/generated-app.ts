@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LIBRARY } from '../api/entry-points.js';
 import { TemporaryProject } from '../api/temporary-project.js';
@@ -25,19 +25,19 @@ export class GeneratedApp {
    * @param install the command that installs the library, for example `npm install nestjs-locked`
    */
   async make(create: string, install: string): Promise<void> {
-    const pack = ['pack', '--json', '--ignore-scripts', '--pack-destination', this.#project.folder];
-    const [{ stdout }] = await Promise.all([
-      runCommand('npm', pack, LIBRARY, UNGUARDED),
+    const [packed] = await Promise.all([
+      (library ??= packLibrary()),
       // Without its packages, which are installed once, together with the library.
       run(`${create.replace('npx', 'npx --yes')} --skip-install --skip-git`, this.#project.folder),
     ]);
-    const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
+    const file = join(this.#project.folder, 'nestjs-locked.tgz');
+    writeFileSync(file, packed);
     const manifest = JSON.parse(this.read('package.json')) as { devDependencies: object };
     const packages = Object.entries(manifest.devDependencies);
     const devDependencies = Object.fromEntries(packages.filter(([name]) => !LEFT_OUT.test(name)));
     this.write('package.json', JSON.stringify({ ...manifest, devDependencies }));
-    const packed = install.replace('nestjs-locked', join(this.#project.folder, filename));
-    await this.run(`${packed} --no-audit --no-fund --ignore-scripts --prefer-offline`);
+    const command = install.replace('nestjs-locked', file);
+    await this.run(`${command} --no-audit --no-fund --ignore-scripts --prefer-offline`);
   }
 
   read(path: string): string {
@@ -100,6 +100,21 @@ export class GeneratedApp {
 
   remove(): void {
     this.#project.remove();
+  }
+}
+
+/** The package as it would be published now: all applications of a spec file install the same one. */
+let library: Promise<Buffer> | undefined;
+
+async function packLibrary(): Promise<Buffer> {
+  const project = new TemporaryProject();
+  try {
+    const pack = ['pack', '--json', '--ignore-scripts', '--pack-destination', project.folder];
+    const { stdout } = await runCommand('npm', pack, LIBRARY, UNGUARDED);
+    const [{ filename }] = JSON.parse(stdout) as [{ filename: string }];
+    return readFileSync(join(project.folder, filename));
+  } finally {
+    project.remove();
   }
 }
 
