@@ -113,7 +113,7 @@ async function startShop(parts: Parts = {}) {
   const useValue = filter && new LockExceptionFilter(filter);
   const { app, url: address } = await startHttp({
     imports: [
-      RedisLockModule.forRoot({ connection: url, leaseMs: 600 }),
+      RedisLockModule.forRoot({ connection: url, leaseMs: 1_000 }),
       GraphQLModule.forRoot<ApolloDriverConfig>({
         driver: ApolloDriver,
         autoSchemaFile: true,

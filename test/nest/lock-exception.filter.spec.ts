@@ -208,7 +208,7 @@ describe.each([
   ): Promise<HttpApp> {
     return startHttp(
       {
-        imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: 600 })],
+        imports: [RedisLockModule.forRoot({ connection: server.url, leaseMs: 1_000 })],
         controllers: [StockController],
         providers: [{ provide: APP_FILTER, useValue: new LockExceptionFilter(options) }],
       },
