@@ -4,7 +4,6 @@ import pg from 'pg';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchAgain } from './fetch-again.js';
-import { endKeptSessions } from './kept-sessions.js';
 
 /** The connection settings of `pg` and `mysql2`, and of libraries that pass their settings on to them. */
 export interface ConnectionSettings {
@@ -62,7 +61,6 @@ export function usePostgres(): TestDatabase {
       await server.run(`CREATE DATABASE ${name}${strategy}`);
     },
     async (name, server) => {
-      await endKeptSessions();
       await withoutClients(name, server);
       await server.run(`DROP DATABASE ${name} WITH (FORCE)`); // terminates connections that a failed test left open
     },

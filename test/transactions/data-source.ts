@@ -1,7 +1,6 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import type { ConnectionSettings } from '../support/databases.js';
-import { keptSession } from '../support/kept-sessions.js';
 
 /** Opens a data source. Closed after the test. */
 export async function openDataSource(
@@ -19,9 +18,7 @@ export async function openDataSource(
     database,
     poolSize,
     ...more,
-    ...(type === 'mysql'
-      ? { connectorPackage: 'mysql2' as const }
-      : { extra: { stream: keptSession, ...(more.extra as object) } }),
+    ...(type === 'mysql' ? { connectorPackage: 'mysql2' as const } : {}),
   };
   const dataSource = await new DataSource(options).initialize();
   afterTest(() => dataSource.destroy());
