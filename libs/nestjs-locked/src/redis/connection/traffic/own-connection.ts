@@ -171,7 +171,7 @@ export class OwnConnection {
     this.#wasConnecting = this.redis.status === 'connecting';
     this.#cancelRevival();
     this.#silence.stop();
-    // During a TLS handshake this may fail twice, and ioredis only listens once: the second error would end the process.
+    // During a TLS handshake this may fail twice. ioredis listens once, and the second error would end the process.
     this.redis.stream?.on('error', () => {});
     this.redis.disconnect();
     this.#questions.leave();
