@@ -9,8 +9,8 @@ interface Stage {
   readonly history: History;
 }
 
-/** How long a lease may last beyond a fault that hits the server. */
-const ROUND_TRIP_MS = 5;
+/** How far a replica lags behind its master, at least. */
+const LEAST_LAG_MS = 5;
 
 export function happen(fault: PlannedFault, stage: Stage): void {
   const { server, processes, history } = stage;
@@ -59,7 +59,7 @@ export function happen(fault: PlannedFault, stage: Stage): void {
     case 'lose all data':
       return restart(stage, what, Infinity, forMs);
     case 'fail over':
-      return restart(stage, what, ROUND_TRIP_MS + which, forMs);
+      return restart(stage, what, LEAST_LAG_MS + which, forMs);
     case 'cut a connection':
       disturbed();
       return connection?.cut();

@@ -2,7 +2,6 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockEngine } from '../../../../libs/nestjs-locked/dist/modules/core/engine/lock-engine.js';
 import type { Lock } from '../../../../libs/nestjs-locked/dist/modules/core/lock.js';
 import type { LockOptions } from '../../../../libs/nestjs-locked/dist/modules/core/lock.options.js';
-import type { LockEvent } from '../../../../libs/nestjs-locked/dist/modules/core/lock-events.js';
 import { resolveServiceOptions } from '../../../../libs/nestjs-locked/dist/modules/core/resolved.options.js';
 import type {
   CancelTimer,
@@ -22,7 +21,6 @@ const STEP_MS = 25;
 /** A process of an application: one lock service, and its callers. */
 export class SimulatedProcess {
   readonly client: SimulatedClient;
-  readonly events: LockEvent[] = [];
   readonly #engine: LockEngine;
   readonly #history: History;
   #isClosing = false;
@@ -54,7 +52,7 @@ export class SimulatedProcess {
       options,
       clock,
       random: () => machine.random.next(),
-      report: (event) => this.events.push(event),
+      report: () => {},
     });
   }
 

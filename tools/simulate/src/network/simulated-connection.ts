@@ -8,10 +8,9 @@ import { latencyOf, Link } from './link.js';
 import type { Machine } from './machine.js';
 import type { ServerEnd, ServerHost } from './server-host.js';
 
-/** Of ioredis, and all that the library sets. */
+/** Of those that the library sets, what the double obeys. */
 interface Options {
   readonly retryStrategy?: (times: number) => number | null;
-  readonly disconnectTimeout?: number;
 }
 
 interface Pending {
@@ -146,7 +145,7 @@ export class SimulatedConnection extends EventEmitter implements RedisConnection
 
   disconnect(reconnect = false): void {
     if (!reconnect) this.#isManuallyClosed = true;
-    if (this.#socket !== undefined) return this.#socket.end();
+    if (this.#socket !== undefined) return this.#socket.destroy();
     if (this.status === 'reconnecting' || this.status === 'wait') this.#end();
   }
 
@@ -257,7 +256,7 @@ interface SocketListener {
 }
 
 /** One connection of TCP, with both its ends. */
-export class Socket implements ServerEnd {
+class Socket implements ServerEnd {
   readonly #machine: Machine;
   readonly #server: ServerHost;
   readonly #listener: SocketListener;
@@ -280,11 +279,6 @@ export class Socket implements ServerEnd {
   }
 
   /** Closes it, after what was sent. */
-  end(): void {
-    this.#there.send(() => this.#server.disconnect(this));
-    this.destroy();
-  }
-
   destroy(error?: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
