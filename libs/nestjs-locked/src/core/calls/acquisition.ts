@@ -295,19 +295,23 @@ export class Acquisition {
 }
 
 function perhapsDeadlock(error: unknown, later: string | undefined): unknown {
-  if (later === undefined || !(error instanceof LockNotAcquiredError)) return error;
-  return new LockNotAcquiredError(
-    `${error.message}; possible deadlock: this call holds '${later}', which others may hold while they wait for it in the other order; take both in one call`,
-    error.key as string,
-    error.waitedMs,
+  if (later === undefined) return error;
+  return withAdvice(
+    error,
+    `possible deadlock: this call holds '${later}', which others may hold while they wait for it in the other order; take both in one call`,
   );
 }
 
 function heldByItself(error: unknown): unknown {
-  if (!(error instanceof LockNotAcquiredError)) return error;
-  return new LockNotAcquiredError(
-    `${error.message}; this call may hold it itself: leave out reentrant: false, so that it joins`,
-    error.key as string,
-    error.waitedMs,
+  return withAdvice(
+    error,
+    'this call may hold it itself: leave out reentrant: false, so that it joins',
   );
+}
+
+/** Adds to the message of a busy lock; any other error stays as it is. */
+function withAdvice(error: unknown, advice: string): unknown {
+  if (!(error instanceof LockNotAcquiredError)) return error;
+  const { message, key, waitedMs } = error;
+  return new LockNotAcquiredError(`${message}; ${advice}`, key as string, waitedMs);
 }
