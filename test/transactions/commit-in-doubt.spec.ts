@@ -33,7 +33,7 @@ import { openDataSource } from './data-source.js';
 import { isHeld, type StartedLocks, startLocks } from './locks.js';
 import { byHand, withCallback } from './opened-transaction.js';
 import { transactionsOf } from './recipes/node-postgres.js';
-import { createSlowCommitTable, killCommits } from './slow-commit.js';
+import { createSlowCommitTable, killCommits, whenCommitting } from './slow-commit.js';
 import { type Stock, useStock } from './stock.js';
 
 describe('a COMMIT that was not answered', () => {
@@ -281,16 +281,7 @@ describe('the wait before a COMMIT', () => {
   const leftOf = (key: string): Promise<number> => openAdmin(redis.url).pttl(`lock:{${key}}`);
 
   /** The COMMIT takes longer than a third of the lease, but less than the whole lease. */
-  const LEASE = { leaseMs: 4_500, waitMs: 10_000, transactionTimeouts: false } as const;
-
-  const isCommitting = (): Promise<void> =>
-    eventually(async () => {
-      const busy = await postgres.query(
-        `SELECT 1 FROM pg_stat_activity WHERE upper(query) LIKE 'COMMIT%' AND state = 'active'
-       AND datname = current_database()`,
-      );
-      expect(busy).toHaveLength(1);
-    });
+  const LEASE = { leaseMs: 10_000, waitMs: 30_000, transactionTimeouts: false } as const;
 
   const start = async (shutdownMs = 10_000) => {
     const pool = new pg.Pool({ connectionString: postgres.url });
@@ -299,14 +290,14 @@ describe('the wait before a COMMIT', () => {
     const sell = transactionsOf(pool);
     const mine = await startLocks(redis.url, { ...LEASE, shutdownMs });
     const others = await startLocks(redis.url, LEASE);
-    /** Makes a sale whose COMMIT takes two seconds. */
+    /** Makes a sale whose COMMIT takes four seconds: two for each row. */
     const sellSlowly = (options: LockOptions = {}) => {
       let signal: AbortSignal | undefined;
       const sale = mine.locks.withLock(stock.key, options, (lock) => {
         signal = lock.signal;
         return sell(async (tx) => {
           await takeOne(tx);
-          await tx.query('INSERT INTO slow VALUES (1)');
+          await tx.query('INSERT INTO slow VALUES (1), (2)');
         });
       });
       sale.catch(() => {});
@@ -331,7 +322,7 @@ describe('the wait before a COMMIT', () => {
   describe('a COMMIT under a lock that is lost meanwhile', () => {
     const losses: [string, LockOptions, (mine: StartedLocks) => unknown][] = [
       ['because the application closes', {}, ({ app }) => app.close()],
-      ['because its maxHoldMs has passed', { maxHoldMs: 1_000 }, () => undefined],
+      ['because its maxHoldMs has passed', { maxHoldMs: 3_000 }, () => undefined],
     ];
 
     it.each(losses)(
@@ -339,12 +330,12 @@ describe('the wait before a COMMIT', () => {
       async (_, options, lose) => {
         const { mine, sellSlowly, sellElsewhere } = await start(300);
         const { sale, isLost } = sellSlowly(options);
-        await isCommitting();
+        await whenCommitting(postgres);
         const next = sellElsewhere();
         await lose(mine);
         await eventually(() => expect(isLost()).toBe(true));
         expect(await leftOf(stock.key)).toBeGreaterThan(0);
-        await isCommitting(); // the COMMIT is still running
+        await whenCommitting(postgres); // the COMMIT is still running
         await sale;
         expect(await next).toBe(99);
         expect(await stock.quantity()).toBe(98);
@@ -356,7 +347,7 @@ describe('the wait before a COMMIT', () => {
       afterTest(() => logged.mockRestore());
       const { mine, sellSlowly } = await start(300);
       const { sale, isLost } = sellSlowly();
-      await isCommitting();
+      await whenCommitting(postgres);
       await mine.app.close();
       expect(isLost()).toBe(true);
       const leftMs = await leftOf(stock.key);
