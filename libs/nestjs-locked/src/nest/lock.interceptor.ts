@@ -45,7 +45,7 @@ import {
   whenResponseIsOver,
 } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
-import { routesUnder } from './requests/intercepted-routes.js';
+import { methodsUnder } from './requests/intercepted-routes.js';
 import { markLockInterceptor } from './requests/lock-interceptor-class.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
@@ -77,8 +77,9 @@ import { relayObservable } from './result/relay-observable.js';
  * a function, its result is the body. Neither may be cached, whatever `@Header` says on the route.
  *
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
- * @throws LockConfigError for a wrong template or option. If a placeholder names a part that a route using the
- * interceptor cannot have, the application does not start; a global interceptor fails at the first request
+ * @throws LockConfigError for a wrong template or option. The application does not start if a placeholder names a part
+ * that a route using the interceptor cannot have (a global interceptor fails at the first request), or if the
+ * interceptor is on a method of a provider, which Nest does not intercept
  */
 export function LockInterceptor(
   key: string | RequestKey,
@@ -101,7 +102,8 @@ export function LockInterceptor(
   class KeyedLockInterceptor implements NestInterceptor {
     /**
      * All modules are known here, and nothing is connected yet.
-     * @throws LockConfigError if the key is built from a part that a route can never have
+     * @throws LockConfigError if the key is built from a part that a route can never have, or if the interceptor is
+     * on a method of an ordinary provider, which Nest does not intercept
      */
     constructor(
       @Inject(lockServiceToken(service)) private readonly locks: LockService,
@@ -109,9 +111,13 @@ export function LockInterceptor(
       @Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig,
     ) {
       if (modules === undefined) return;
-      for (const route of routesUnder(KeyedLockInterceptor, modules)) {
-        requestKey.assertFits(route.kind, route.callSite);
-      }
+      const { routes, neverIntercepted } = methodsUnder(KeyedLockInterceptor, modules);
+      for (const route of routes) requestKey.assertFits(route.kind, route.callSite);
+      const [method] = neverIntercepted;
+      if (method === undefined) return;
+      throw new LockConfigError(
+        `Cannot lock ${method} with ${shownName}: Nest runs interceptors only where a request arrives, and this is a method of a provider, so it would never be locked; use @Locked there, or the interceptor on the route that calls it`,
+      );
     }
 
     intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {

@@ -22,32 +22,55 @@ const MARKS: readonly (readonly [metadata: string, kind: RequestKind])[] = [
   ['websockets:message_mapping', 'ws'],
 ];
 
+/** Metadata of an ordinary provider and its methods. Anything else may mark what another package calls like a route. */
+const ORDINARY =
+  /^(?:design:|self:|optional:|scope:options$|__(?:injectable|interceptors|guards|pipes|exceptionFilters)__$)/;
+
 interface Class {
   readonly name: string;
   readonly prototype: Record<string, object> | undefined;
 }
 
-/** The routes that name this interceptor, on the method or on its class. Global interceptors are not seen. */
-export function routesUnder(interceptor: Type, modules: ModulesContainer): Route[] {
+export interface InterceptedMethods {
+  readonly routes: readonly Route[];
+  /** Methods of ordinary providers, for which Nest never runs an interceptor: `StockService.take`. */
+  readonly neverIntercepted: readonly string[];
+}
+
+/** What names this interceptor, on the method or on its class. Global interceptors are not seen. */
+export function methodsUnder(interceptor: Type, modules: ModulesContainer): InterceptedMethods {
   const routes: Route[] = [];
+  const neverIntercepted: string[] = [];
   const scanner = new MetadataScanner();
-  for (const module of modules.values()) {
-    for (const wrapper of [...module.controllers.values(), ...module.providers.values()]) {
+  for (const { controllers, providers } of modules.values()) {
+    for (const wrapper of [...controllers.values(), ...providers.values()]) {
       const metatype = wrapper.metatype as Class | null; // the factory in case of `useFactory`
       const prototype = metatype?.prototype;
       if (metatype === null || prototype === undefined) continue;
-      for (const name of scanner.getAllMethodNames(prototype)) {
-        const method = prototype[name] as object;
-        if (![metatype, method].some((target) => isNamedOn(target, interceptor))) continue;
+      const methods = scanner
+        .getAllMethodNames(prototype)
+        .map((name) => ({
+          callSite: `${metatype.name}.${name}`,
+          method: prototype[name] as object,
+        }))
+        .filter(({ method }) => [metatype, method].some((it) => isNamedOn(it, interceptor)));
+      for (const { callSite, method } of methods) {
         const kinds = MARKS.flatMap(([mark, kind]) =>
           Reflect.hasMetadata(mark, method) ? [kind] : [],
         );
-        const callSite = `${metatype.name}.${name}`;
         routes.push(...[...new Set(kinds)].map((kind) => ({ callSite, kind })));
+      }
+      if ([metatype, ...methods.map(({ method }) => method)].every(isOrdinary)) {
+        neverIntercepted.push(...methods.map(({ callSite }) => callSite));
       }
     }
   }
-  return routes;
+  return { routes, neverIntercepted };
+}
+
+function isOrdinary(target: object): boolean {
+  const keys = Reflect.getMetadataKeys(target) as unknown[];
+  return keys.every((key) => typeof key === 'string' && ORDINARY.test(key));
 }
 
 function isNamedOn(target: object, interceptor: Type): boolean {
