@@ -1,4 +1,4 @@
-import type { Finding } from './run/findings.js';
+import { type Finding, UNSAFE } from './run/findings.js';
 import type { Trial } from './run/trial.js';
 
 /** What has to be found, and what may be found in addition, because it depends on who is quicker. */
@@ -53,12 +53,11 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<number, Expectation>>>> 
 };
 
 /** How a trial differs from the table, in words; undefined if it does not. */
-export function deviationOf({ stage, accident, findings }: Trial): string | undefined {
-  const expected = EXPECTED[accident]?.[stage];
+export function deviationOf(trial: Trial): string | undefined {
+  const expected = expectationOf(trial);
   if (expected === undefined) return 'the table of expected results does not know of it';
-  const missing = expected.must.filter((finding) => !findings.includes(finding));
-  const allowed = [...expected.must, ...(expected.may ?? [])];
-  const added = findings.filter((finding) => !allowed.includes(finding));
+  const missing = expected.must.filter((finding) => !trial.findings.includes(finding));
+  const added = addedTo(expected, trial);
   const parts = [
     missing.length > 0 && `expected, and not found: ${missing.join(', ')}`,
     added.length > 0 && `found, and not expected: ${added.join(', ')}`,
@@ -66,9 +65,22 @@ export function deviationOf({ stage, accident, findings }: Trial): string | unde
   return parts.filter((part) => part !== false).join('; ') || undefined;
 }
 
+/** Whether a trial has found that a lock is unsafe which should be safe. No repeat can take that back. */
+export function isUnsafe(trial: Trial): boolean {
+  return addedTo(expectationOf(trial) ?? HELD, trial).some((finding) => UNSAFE.includes(finding));
+}
+
 /** Whether the table says anything about the pair. A test compares this with what can happen. */
 export function isExpected(accident: string, stage: number): boolean {
   return EXPECTED[accident]?.[stage] !== undefined;
+}
+
+function expectationOf({ accident, stage }: Trial): Expectation | undefined {
+  return EXPECTED[accident]?.[stage];
+}
+
+function addedTo({ must, may = [] }: Expectation, { findings }: Trial): Finding[] {
+  return findings.filter((finding) => !must.includes(finding) && !may.includes(finding));
 }
 
 function from(first: number, last: number, expectation: Expectation): Record<number, Expectation> {

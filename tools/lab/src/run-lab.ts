@@ -4,7 +4,7 @@ import type { LabOptions } from './options.js';
 import { matrixText } from './report/matrix.js';
 import { saveRun, writeReport } from './report/write-report.js';
 import { Laboratory } from './run/laboratory.js';
-import { pairsOf, runTrials } from './run/trials.js';
+import { pairsOf, type Play, playIn, runTrials } from './run/trials.js';
 
 /** @returns whether all results are as the table of expected results says */
 export async function runLab(options: LabOptions): Promise<boolean> {
@@ -18,7 +18,8 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   };
   say(`${pairs.length} trials, seed ${options.seed}: starting Redis and PostgreSQL`);
   const lab = await Laboratory.open(options.seed);
-  const trials = await runTrials(lab, pairs, options.atOnce, say).finally(() => lab.close());
+  const play: Play = (pair, nth) => playIn(lab, pair, nth);
+  const trials = await runTrials(pairs, play, options.atOnce, say).finally(() => lab.close());
   console.log(`\n${matrixText(trials)}\n`);
   const deviations = trials.flatMap((trial) => {
     const deviation = deviationOf(trial);

@@ -14,10 +14,8 @@ import { ACCIDENTS, whyNot } from '../src/accidents.js';
 import { deviationOf, isExpected } from '../src/expected.js';
 import { readOptions } from '../src/options.js';
 import { writePages } from '../src/report/write-report.js';
-import { findingsOf } from '../src/run/findings.js';
 import type { Trial } from '../src/run/trial.js';
 import { STAGES } from '../src/stages/index.js';
-import type { EventKind, LabEvent } from '../src/work/events.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const RUN_LIMIT_MS = 240_000;
@@ -172,42 +170,6 @@ describe('the pictures of docs/lab', () => {
   function isPicture(name: string): boolean {
     return name.endsWith('.svg');
   }
-});
-
-describe('the judge', () => {
-  const right = { start: 100, left: 80, sold: 20 };
-  const event = (at: number, lane: string, kind: EventKind, text?: string): LabEvent =>
-    text === undefined ? { at, lane, kind } : { at, lane, kind, text };
-
-  it('finds nothing where holds follow each other', () => {
-    const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'B', 'hold')];
-    expect(findingsOf(events, right, [])).toEqual([]);
-  });
-
-  it('finds two holders, and that nobody told the first', () => {
-    const events = [event(1, 'A', 'hold'), event(2, 'B', 'hold'), event(3, 'A', 'release')];
-    expect(findingsOf(events, right, [])).toEqual(['two holders', 'nobody was told']);
-  });
-
-  it('ends a hold when its holder is told', () => {
-    const events = [event(1, 'A', 'hold'), event(2, 'A', 'told'), event(3, 'B', 'hold')];
-    expect(findingsOf([...events, event(4, 'A', 'failed')], right, [])).toEqual([]);
-  });
-
-  it('ends the hold of a paused process when its lock would have said no', () => {
-    const paused = [
-      event(1, 'A', 'hold'),
-      event(2, 'A', 'valid until', '5'),
-      event(3, 'A', 'paused'),
-    ];
-    const later = (at: number): LabEvent[] => [event(at, 'B', 'hold'), event(9, 'A', 'failed')];
-    expect(findingsOf([...paused, ...later(6)], right, [])).not.toContain('two holders');
-    expect(findingsOf([...paused, ...later(4)], right, [])).toContain('two holders');
-  });
-
-  it('finds a stock that does not account for what was sold', () => {
-    expect(findingsOf([], { ...right, left: 90 }, [])).toEqual(['stock wrong']);
-  });
 });
 
 interface Drawn {

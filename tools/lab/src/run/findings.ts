@@ -13,6 +13,9 @@ export const FINDINGS = [
 
 export type Finding = (typeof FINDINGS)[number];
 
+/** What a lock may never do, however slow the machine is. */
+export const UNSAFE: readonly Finding[] = ['stock wrong', 'two holders', 'nobody was told'];
+
 /** The time during which a caller had the lock, as far as it could know. */
 export interface Hold extends Span {
   /** Whether the caller heard of its loss, and did not have to learn it from the damage. */

@@ -35,8 +35,9 @@ export class Scene {
     readonly stage: Stage,
     readonly accident: string,
     private readonly lab: Laboratory,
+    nth: number,
   ) {
-    this.product = `${accident}-${stage.number}`;
+    this.product = `${accident}-${stage.number}-${nth}`;
     this.#redis = lab.redis;
     this.#redisUrl = lab.redisUrl;
     const noteKey = (kind: KeyEvent['kind']): void => {
