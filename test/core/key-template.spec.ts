@@ -200,6 +200,8 @@ describe('KeyTemplate', () => {
     ['stock:${order?.items[0].sku}', 'is not filled in', 'stock:<order.items.0.sku>'],
     ['stock:${a + b}', "'${a + b}' is not filled in", 'stock:<id>'],
     ['orders/:id/items', "':id' is not filled in", 'orders/<id>/items'],
+    ['stock:%s', "'%s' is not filled in, so that all calls would share one lock", 'stock:<id>'],
+    ['stock/%d/items', "'%d' is not filled in", 'stock/<id>/items'],
   ])('shows the placeholder for %p', (text, problem, template) => {
     expect(() => new KeyTemplate(text)).toThrow(LockConfigError);
     expect(() => new KeyTemplate(text)).toThrow(problem);

@@ -138,6 +138,10 @@ describe('assertLockKey', () => {
     'x'.repeat(512),
     'a:id',
     ':id',
+    'stock:#id',
+    'stock:%20',
+    'stock:%side',
+    '50%s',
     'http://host/:8080',
     'a->b',
     '50%',
@@ -150,6 +154,7 @@ describe('assertLockKey', () => {
 
   it.each([
     ['stock:<id>', '<id>', '${id}', "keyFor('stock:<id>', { id })"],
+    ['stock:%s', '%s', '${value}', "keyFor('stock:<value>', { value })"],
     ['stock:{id}', '{id}', '${id}', "keyFor('stock:<id>', { id })"],
     ['stock:${id}', '${id}', '${id}', "keyFor('stock:<id>', { id })"],
     ['stock:{{ id }}', '{{ id }}', '${id}', "keyFor('stock:<id>', { id })"],

@@ -332,6 +332,18 @@ describe('a wrong argument', () => {
     await expect(next).rejects.toThrow(`Cannot list the locks of ${shown}: the pattern must be`);
   });
 
+  it.each(['lock:{stock:*}', 'stock:<id>', 'stock:${id}'])(
+    '%p is refused as the pattern of list(), because it matches no key',
+    async (pattern) => {
+      const { a } = two();
+      const next = a.list(pattern)[Symbol.asyncIterator]().next();
+      await expect(next).rejects.toBeInstanceOf(LockKeyError);
+      await expect(next).rejects.toThrow(
+        `Cannot list the locks of '${pattern}': no key has '<', '{' or '}'; write keys as the application does, without the keyPrefix`,
+      );
+    },
+  );
+
   it.each([
     [Symbol('a'), 'a symbol'],
     [undefined, 'undefined'],

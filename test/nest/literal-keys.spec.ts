@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { Locked, lockKey, LockKeyError, type LockService } from 'nestjs-locked';
+import { LockConfigError, Locked, lockKey, LockKeyError, type LockService } from 'nestjs-locked';
 import { TestLocks, withTestLocks } from 'nestjs-locked/testing';
 
 const WORK = async (): Promise<void> => {};
@@ -14,6 +14,8 @@ describe('a key that was not filled in', () => {
     ['withLock with several keys', (key) => locks.withLock(['a', key], WORK)],
     ['acquire', (key) => locks.acquire(key)],
     ['tryAcquire', (key) => locks.tryAcquire(['a', key])],
+    ['current', (key) => locks.current(key)],
+    ['assertHeld', (key) => locks.assertHeld(key)],
     ['inspect', (key) => locks.inspect(key)],
     ['forceRelease', (key) => locks.forceRelease(key)],
     ['fencingTokenOf', (key) => locks.withLock('a', (lock) => lock.fencingTokenOf(key))],
@@ -42,6 +44,16 @@ describe('a key that was not filled in', () => {
       "with the key function of Stock.take: Cannot use 'stock:<id>' as a lock key: '<id>' is not filled in",
     );
   });
+});
+
+it('locks.keyFor() refuses a value that the template names without brackets', () => {
+  const locks = new TestLocks().service();
+  const build = (): string => locks.keyFor('stock:#id', { id: 42 });
+  expect(build).toThrow(LockConfigError);
+  expect(build).toThrow(
+    "'#id' is not filled in, so that all calls would share one lock; write 'stock:<id>'",
+  );
+  expect(locks.keyFor('stock:#id', { sku: 42 })).toBe('stock:#id');
 });
 
 describe('a value that looks like a placeholder', () => {

@@ -241,6 +241,17 @@ describe('LockInterceptor', () => {
     ],
     [':id/stock', 'write <params.id>'],
     ['stock:{body.id}', "write 'stock:<body.id>'"],
+    [
+      'stock:#params.id',
+      "Invalid key template 'stock:#params.id' of LockInterceptor: '#params.id' is not filled in, so that all calls would share one lock; write 'stock:<params.id>'",
+    ],
+    ['stock::params.id', "':params.id' is not filled in"],
+    [
+      ':params.id',
+      "':params.id' is not filled in, so that all calls would share one lock; write <params.id>",
+    ],
+    ['stock:$body.order.id', "write 'stock:<body.order.id>'"],
+    ['stock:[query.id]', "write 'stock:<query.id>'"],
     [42, 'Invalid key of LockInterceptor: 42 must be a template such as'],
     [['a', 'b'], 'an array must be a template such as'],
     [['a', 'b'], "'stock:<params.id>', or a function, which may return several keys"],

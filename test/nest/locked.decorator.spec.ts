@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { applyDecorators, SetMetadata } from '@nestjs/common';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LockConfigError, LockKeyError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { KeyParam } from '../../libs/nestjs-locked/src/nest/decorator/key-param.decorator.js';
 import { lockServiceToken } from '../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import type { LockedOptions } from '../../libs/nestjs-locked/src/nest/decorator/locked.options.js';
@@ -358,6 +359,53 @@ describe('@Locked: decoration', () => {
       looselyLocked(key, options)(Target.prototype, 'take', descriptorOf('take'));
     expect(decorate).toThrow(LockConfigError);
     expect(decorate).toThrow(message);
+  });
+
+  describe('the name of a parameter in the syntax of another language', () => {
+    const decorated = (template: string) => (): unknown => {
+      class Stock {
+        @Locked(template)
+        async take(id: string, order: unknown, @KeyParam('count') n: number, $raw: string) {
+          return Promise.resolve([id, order, n, $raw]);
+        }
+      }
+      return Stock;
+    };
+
+    it.each([
+      ['stock:#id', '#id', 'stock:<id>'],
+      ['stock:$id', '$id', 'stock:<id>'],
+      ['stock:%id', '%id', 'stock:<id>'],
+      ['stock::id', ':id', 'stock:<id>'],
+      ['stock:[id]', '[id]', 'stock:<id>'],
+      ['stock:(id)', '(id)', 'stock:<id>'],
+      ['#id', '#id', '<id>'],
+      ['stock:#order.sku:price', '#order.sku', 'stock:<order.sku>:price'],
+      ['stock:<order.sku>:#id', '#id', 'stock:<order.sku>:<id>'],
+      ['stock:#count', '#count', 'stock:<count>'],
+      ['stock:#id:$order.sku', '#id', 'stock:<id>:<order.sku>'],
+    ])('is refused: %s', (template, name, meant) => {
+      expect(decorated(template)).toThrow(LockConfigError);
+      expect(decorated(template)).toThrow(
+        `Invalid key template '${template}' of Stock.take: '${name}' is not filled in, so that all calls would share one lock; write '${meant}'`,
+      );
+      expect(decorated(meant)).not.toThrow();
+    });
+
+    it.each([
+      'stock:id',
+      'stock:#ids',
+      'stock:#id-list',
+      'stock:[id',
+      'stock:[id and order]',
+      'stock:a#id',
+      'stock:#sku',
+      'stock:#n',
+      'stock:#id:<id>',
+      'stock:<$raw>',
+    ])('is not seen in: %s', (template) => {
+      expect(decorated(template)).not.toThrow();
+    });
   });
 
   it('refuses to be used without parentheses', () => {

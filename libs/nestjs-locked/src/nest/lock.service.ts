@@ -134,8 +134,10 @@ export class LockService implements HasLockRunner {
    * A lost lock stays the current one until the work under it has ended: its `signal` has aborted, and its
    * `assertHeld()` throws. Before a write, call `assertHeld()` of this service: `current()?.assertHeld()` does nothing
    * where no lock is held.
+   * @throws LockKeyError for an invalid key
    */
   current(key?: string): Lock | undefined {
+    if (key !== undefined) assertLockKey(key);
     return this.#engine.current(key);
   }
 
@@ -158,8 +160,8 @@ export class LockService implements HasLockRunner {
    * The key that `@Locked` would use, for `inspect` and `forceRelease`.
    *
    * @example locks.keyFor('stock:<id>', { id: '4:2' }) // 'stock:4%3A2'
-   * @throws LockConfigError if it is not a template, or stands for several keys · LockKeyError if a value is missing or
-   * unfit
+   * @throws LockConfigError if it is not a template, has `#id` or the like for a value, or stands for several keys ·
+   * LockKeyError if a value is missing or unfit
    */
   keyFor(template: string, values: object): string {
     const compiled = new KeyTemplate(template);
@@ -173,6 +175,7 @@ export class LockService implements HasLockRunner {
         `Cannot build a lock key from '${template}': its values are ${describeValue(values)}; pass an object that has them, such as { id: 42 }`,
       );
     }
+    compiled.assertFilledIn(({ root }) => Object.hasOwn(values, root));
     const [key] = compiled.render((root) => (values as Record<string, unknown>)[root]);
     return key as string;
   }
@@ -194,8 +197,9 @@ export class LockService implements HasLockRunner {
 
   /**
    * All keys that are held. It scans the whole keyspace of the Redis database, in small steps.
-   * @param pattern as in Redis' MATCH: `stock:*`. @default all
-   * @throws LockKeyError, at the first step, if it is not a string
+   * @param pattern for keys as the application writes them, without the `keyPrefix`, as in Redis' MATCH: `stock:*`.
+   * @default all
+   * @throws LockKeyError, at the first step, if it is not a string, or has a brace or `<`, which no key has
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
     return this.#engine.list(pattern);

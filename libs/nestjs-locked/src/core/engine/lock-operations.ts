@@ -49,7 +49,7 @@ export class LockOperations {
     return record === undefined ? null : this.#local.infoOf(record);
   }
 
-  /** The held locks, in no particular order. @throws LockKeyError if the pattern is not a string · LockStoreError */
+  /** The held locks, in no particular order. @throws LockKeyError if no key can match the pattern · LockStoreError */
   async *list(pattern: string): AsyncIterable<LockInfo> {
     try {
       assertKeyPattern(pattern);

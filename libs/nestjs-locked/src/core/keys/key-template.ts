@@ -5,7 +5,7 @@ import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue } from './key-value.js';
 import { adjacent, precedingProblem, sizeProblem, textProblem } from './lock-key.js';
 import { parsePlaceholder, type Placeholder, placeholderFor } from './placeholder.js';
-import { asTemplate } from './reserved-text.js';
+import { asTemplate, markedProblem } from './reserved-text.js';
 
 /**
  * A key with placeholders: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list, as in
@@ -33,6 +33,21 @@ export class KeyTemplate {
       .filter((_, index) => index % 2 === 1)
       .map((body) => this.#placeholder(body));
     this.#checkLiterals(roots);
+  }
+
+  /**
+   * Refuses `stock:#id` if `id` is a value of the call: the author took another language's placeholder.
+   *
+   * @param isKnown whether the call has a value that begins so
+   * @throws LockConfigError unless the template also has the placeholder itself
+   */
+  assertFilledIn(isKnown: (placeholder: Placeholder) => boolean): void {
+    const used = new Set(this.placeholders.map(({ root }) => root));
+    const problem = markedProblem(
+      this.text,
+      (placeholder) => !used.has(placeholder.root) && isKnown(placeholder),
+    );
+    if (problem !== undefined) this.#misuse(problem);
   }
 
   /**
@@ -126,10 +141,10 @@ export class KeyTemplate {
         `it iterates ${[...lists].map(quoted).join(' and ')}; only one list is allowed, use a function for more`,
       );
     }
-    const [route] = /^:[A-Za-z_]\w*/.exec(this.text) ?? [];
+    const [route] = /^:[A-Za-z_]\w*(?:\.\w+)*/.exec(this.text) ?? [];
     if (route !== undefined) {
       this.#misuse(
-        `${quoted(route)} is not filled in, so that all calls would share one lock; write ${asTemplate(`/${route}`, roots).slice(1)}`,
+        `${quoted(route)} is not filled in, so that all calls would share one lock; write ${asTemplate(`{${route.slice(1)}}`, roots)}`,
       );
     }
     const problem = this.placeholders.length === 0 ? sizeProblem(this.text) : undefined;

@@ -63,12 +63,18 @@ export function assertLockKey(key: unknown): asserts key is string {
   }
 }
 
-/** @throws LockKeyError unless it is a string; converted to one, null would match the key `null` */
+/** @throws LockKeyError unless it is a string that may match a key; converted to one, null would match `null` */
 export function assertKeyPattern(pattern: unknown): void {
-  if (typeof pattern === 'string') return;
-  throw new LockKeyError(
-    `Cannot list the locks of ${shownValue(pattern)}: the pattern must be a string, such as 'stock:*'; leave it out for all`,
-  );
+  const refuse = (problem: string): never => {
+    throw new LockKeyError(`Cannot list the locks of ${shownValue(pattern)}: ${problem}`);
+  };
+  if (typeof pattern !== 'string') {
+    refuse("the pattern must be a string, such as 'stock:*'; leave it out for all");
+  } else if (/[<{}]/.test(pattern)) {
+    refuse(
+      "no key has '<', '{' or '}'; write keys as the application does, without the keyPrefix and the braces in Redis, and * for a value: 'stock:*'",
+    );
+  }
 }
 
 /** The problem of a key that nobody has built from a template, and the way out; undefined if it is valid. */

@@ -1,12 +1,23 @@
 import { quoted } from '../runtime/quoted.js';
-import { placeholderFor } from './placeholder.js';
+import { type Placeholder, placeholderFor } from './placeholder.js';
 
 /** What the text of a key may not have; one test for all of it, because every call makes it. */
-const RESERVED = /[<{}]|\/:[A-Za-z_]|\[object \w+\]/;
+const RESERVED = /[<{}]|\/:[A-Za-z_]|\[object \w+\]|%[sd](?![^:/])(?<![^:/]..)/;
 
 /** What stands for a value in template literals, other languages, templates and routes; each names it in a group. */
 const PLACEHOLDERS =
-  /\$\{([^{}]*)\}|#?\{+([\p{ID_Continue}$#.[\] ]+)\}+|<([^<>]+)>|(?<=\/):([A-Za-z_]\w*)/gu;
+  /\$\{([^{}]*)\}|#?\{+([\p{ID_Continue}$#.[\] ]+)\}+|<([^<>]+)>|(?<=\/):([A-Za-z_]\w*)|(?<![^:/])%[sd](?![^:/])/gu;
+
+const NAME = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*(?:\.[\p{ID_Continue}$]+)*)`;
+
+/**
+ * `#id`, `$id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key, each may
+ * also be plain text.
+ */
+const MARKED = new RegExp(
+  String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\))`,
+  'gu',
+);
 
 const BRACES = 'braces are reserved for the hash tag of Redis Cluster';
 
@@ -24,7 +35,7 @@ export function reservedProblem(text: string, remedy: () => string): string | un
   const [placeholder] = text.match(PLACEHOLDERS) ?? [];
   if (placeholder !== undefined) {
     const also = /^#?\{/.test(placeholder) ? `, and ${BRACES}` : '';
-    return `${quoted(placeholder)} is not filled in, so that all calls would share one lock${also}; ${remedy()}`;
+    return `${notFilledIn(placeholder)}${also}; ${remedy()}`;
   }
   const [object] = STRINGIFIED.exec(text) ?? [];
   if (object !== undefined) {
@@ -32,6 +43,26 @@ export function reservedProblem(text: string, remedy: () => string): string | un
   }
   const problem = text.includes('<') ? "'<' is reserved for placeholders" : BRACES;
   return `${problem}; leave it out, or put the value in with lockKey, which escapes it`;
+}
+
+/**
+ * The problem of a template in which a known name is written as in another language, such as `stock:#id`.
+ *
+ * @param isKnown whether the call has a value of this name, which the template does not use yet
+ * @returns undefined if there is none
+ */
+export function markedProblem(
+  text: string,
+  isKnown: (placeholder: Placeholder) => boolean,
+): string | undefined {
+  let found: string | undefined;
+  const template = text.replace(MARKED, (marked, ...names: (string | undefined)[]) => {
+    const placeholder = placeholderFor(names.slice(0, 3).join(''));
+    if (placeholder === undefined || !isKnown(placeholder)) return marked;
+    found ??= marked;
+    return placeholder.text;
+  });
+  return found && `${notFilledIn(found)}; write ${quoted(template)}`;
 }
 
 /**
@@ -65,6 +96,10 @@ function replacePlaceholders(text: string, write: (name: string) => string): str
   return text.replace(PLACEHOLDERS, (_, ...groups: (string | undefined)[]) =>
     write(groups.slice(0, 4).join('').replace(/^#/, '')),
   );
+}
+
+function notFilledIn(placeholder: string): string {
+  return `${quoted(placeholder)} is not filled in, so that all calls would share one lock`;
 }
 
 /** The expression for a value; a position, or an element of a list, has none outside of the template. */

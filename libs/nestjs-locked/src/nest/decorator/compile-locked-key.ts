@@ -3,6 +3,8 @@ import { assertLockKey } from '../../core/keys/lock-key.js';
 import { LockKeyError } from '../../core/lock.errors.js';
 import type { LockKeys } from '../../core/lock.options.js';
 import type { DecoratedMethod } from './decorated-method.js';
+import { lockKeyBindings } from './key-param.decorator.js';
+import { readParameters } from './parameter-names.js';
 import { type Arguments, type ReadArgument, readArgument } from './read-argument.js';
 
 /** Builds the key or keys from the arguments of a call. */
@@ -57,8 +59,19 @@ function notReturned(result: unknown): LockKeyError {
   );
 }
 
+/** One letter may be a minifier's name for a parameter that the author did not mean. */
+function isNameOfParameter(name: string, method: DecoratedMethod): boolean {
+  if ([...name].length === 1) return false;
+  const parameters = readParameters(method) ?? [];
+  return (
+    parameters.some((parameter) => parameter.name === name) ||
+    lockKeyBindings(method.target, method.name).has(name)
+  );
+}
+
 function compileTemplate(text: string, method: DecoratedMethod) {
   const template = new KeyTemplate(text, method.callSite);
+  template.assertFilledIn(({ root }) => isNameOfParameter(root, method));
   const readers = new Map<string, ReadArgument>();
   for (const { root } of template.placeholders) {
     if (!readers.has(root)) readers.set(root, readArgument(root, template, method));

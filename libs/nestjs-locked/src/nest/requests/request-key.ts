@@ -56,7 +56,9 @@ class RequestKeyTemplate implements KeyOfRequest {
     this.#shown = `LockInterceptor('${text}')`;
     // Node converts header names to lower case.
     this.#text = text.replaceAll(/<headers\.[^<>]*>/g, (placeholder) => placeholder.toLowerCase());
-    this.#placeholders = new KeyTemplate(this.#text, 'LockInterceptor', ALL_ROOTS).placeholders;
+    const template = new KeyTemplate(this.#text, 'LockInterceptor', ALL_ROOTS);
+    template.assertFilledIn(({ root, path }) => ALL_ROOTS.includes(root) && path.length > 0);
+    this.#placeholders = template.placeholders;
     for (const { text: shown, root } of this.#placeholders) {
       if (ALL_ROOTS.includes(root)) continue;
       throw new LockConfigError(
