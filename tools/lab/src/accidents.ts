@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Goal } from './run/goal.js';
 import type { Scene } from './run/scene.js';
 import { inSeconds } from './run/summary.js';
 import { LEASE_MS, seconds } from './scale.js';
@@ -15,6 +16,7 @@ export interface Accident {
   readonly needs?: Partial<Record<Trait, string>>;
   /** Why it cannot happen to this stage for another reason. */
   unless?(stage: Stage): string | undefined;
+  readonly goal: Goal;
   play(scene: Scene): Promise<void>;
 }
 
@@ -35,11 +37,15 @@ function blocksNobody({ number }: Stage): string | undefined {
   return number === 4 ? 'nobody waits' : undefined;
 }
 
+/** The lock of a dead holder lasts for a lease, and somebody looks for it in time. */
+const AFTER_A_DEATH: Goal = { sold: 10, waitMs: LEASE_MS * 2 };
+
 /** No accident at all, only the common work. */
 export const SALE: Accident = {
   id: 'sale',
   name: 'the sale',
   how: '100 pieces, 15 workers in 3 processes, each buys 10 pieces up to 3 times',
+  goal: { sold: 100, waitMs: LEASE_MS * 2 },
   async play(scene) {
     const firsts = await scene.callers(['1.1', '2.1', '3.1'], { recordCommands: false });
     const workers = firsts.flatMap((first) => [
@@ -59,6 +65,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'two look before one takes',
     how: 'A is stopped when its first command was answered; B asks for the lock; then A goes on',
     needs: ON_REDIS,
+    goal: { sold: 20 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('first reply', 'inside');
@@ -78,6 +85,7 @@ export const ACCIDENTS: readonly Accident[] = [
     how: 'A is killed (SIGKILL) while it holds the lock; B waits for it',
     needs: LOCK,
     unless: blocksNobody,
+    goal: AFTER_A_DEATH,
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
@@ -96,6 +104,7 @@ export const ACCIDENTS: readonly Accident[] = [
       traits.includes('several commands') || number === 17
         ? undefined
         : 'takes the lock in one command',
+    goal: AFTER_A_DEATH,
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('first reply');
@@ -110,6 +119,7 @@ export const ACCIDENTS: readonly Accident[] = [
     how: 'B has waited, gets the lock when A releases it, and is killed while it holds it; C waits',
     needs: LOCK,
     unless: blocksNobody,
+    goal: { ...AFTER_A_DEATH, sold: 20 },
     async play(scene) {
       const [a, b, c] = await scene.callers(['A', 'B', 'C']);
       await a.buysUntil('inside');
@@ -128,6 +138,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'clocks 2 s apart',
     how: 'the clock of B is 2 s ahead; A works for two thirds of the time that its lock lasts',
     needs: ON_REDIS,
+    goal: { sold: 20 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B'], { each: [{}, { clockOffsetMs: 2_000 }] });
       await a.buysUntil('inside');
@@ -142,6 +153,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'P1 dies, P2 and P3 both see it',
     how: 'P1 is killed while it holds; P2 and P3 both see the expired lock before one of them takes it; P2 goes first, then P3',
     needs: EXPIRES,
+    goal: { sold: 20 },
     async play(scene) {
       const [p1, p2, p3] = await scene.callers(['P1', 'P2', 'P3']);
       await p1.buysUntil('inside');
@@ -181,6 +193,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'reply of nil to a naive int()',
     how: 'A releases the lock after B has failed to take it, and before the next command of B',
     needs: ON_REDIS,
+    goal: { sold: 20 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
@@ -197,6 +210,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'expiry between GET and DEL',
     how: 'the lock of A expires right before A sends the command that removes it; B takes it, then A goes on, and C asks',
     needs: EXPIRES,
+    goal: { sold: 30 },
     async play(scene) {
       const [a, b, c] = await scene.callers(['A', 'B', 'C']);
       await a.buysUntil('removal');
@@ -219,6 +233,7 @@ export const ACCIDENTS: readonly Accident[] = [
     id: 'long-work',
     name: 'work outlives the expiry',
     how: 'A reads the stock and works for half as long again as the lock lasts; B wants to buy in the meantime',
+    goal: { sold: 20 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
@@ -234,6 +249,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'renewal stops',
     how: 'the commands by which A renews are held back until its lock has expired and B is in; then they arrive, while A works on',
     needs: { renewal: 'has no renewal' },
+    goal: { sold: 10, refused: 1 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside', 'renewal');
@@ -259,6 +275,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'lost, and passed on locally',
     how: 'A1 holds and A2 of the same process waits; renewals are held back until the lock has expired and B, elsewhere, is in; then A1 is done',
     needs: { ...ON_REDIS, 'local hand-over': 'does not pass the lock on locally' },
+    goal: { sold: 20, refused: 1 },
     async play(scene) {
       const [a1, b] = await scene.callers(['A1', 'B']);
       const a2 = a1.alongside('A2');
@@ -286,6 +303,7 @@ export const ACCIDENTS: readonly Accident[] = [
       redis: 'nobody waits in another process',
       'local hand-over': 'does not pass the lock on locally: who is next is luck',
     },
+    goal: { sold: 10 },
     async play(scene) {
       const [a1, b] = await scene.callers(['A1', 'B']);
       const a2 = a1.alongside('A2');
@@ -306,6 +324,7 @@ export const ACCIDENTS: readonly Accident[] = [
     id: 'pause',
     name: 'holder paused before COMMIT',
     how: 'A is paused (SIGSTOP) when it is about to send COMMIT, until its lock has expired and B is in; then it wakes up',
+    goal: { sold: 10, refused: 1 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('commit');
@@ -328,6 +347,7 @@ export const ACCIDENTS: readonly Accident[] = [
     how: '5 callers begin a transaction and ask for the lock inside it, with a pool of 5 and a transaction time-out of 5 s; A holds the lock for longer',
     needs: LOCK,
     unless: blocksNobody,
+    goal: { sold: 60 },
     async play(scene) {
       const limitMs = seconds(5);
       const [a, b1] = await scene.callers(['A', 'B1'], {
@@ -355,6 +375,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'main Redis killed before it replicated',
     how: 'A takes the lock while nothing reaches the replica; the main server is killed, the replica becomes main, and B asks there',
     needs: ON_REDIS,
+    goal: { sold: 10, refused: 1 },
     async play(scene) {
       const pair = await scene.replicatedRedis();
       const [a, b] = await scene.callers(['A', 'B']);
@@ -378,6 +399,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'Redis hangs',
     how: 'Redis is paused (SIGSTOP) for longer than the lock lasts, while A holds and B waits; then it goes on',
     needs: ON_REDIS,
+    goal: { sold: 10, refused: 1 },
     async play(scene) {
       const server = await scene.ownRedis();
       const [a, b] = await scene.callers(['A', 'B']);

@@ -1,15 +1,21 @@
 /** What the lab makes of what it has seen. */
 import { describe, expect, it } from '@jest/globals';
+import { SALE } from '../src/accidents.js';
+import { deviationOf } from '../src/expected.js';
 import { findingsOf } from '../src/run/findings.js';
+import { missedOf } from '../src/run/goal.js';
 import type { Trial } from '../src/run/trial.js';
 import { pairsOf, runTrials } from '../src/run/trials.js';
+import { STAGES } from '../src/stages/index.js';
 import type { EventKind, LabEvent } from '../src/work/events.js';
 
-describe('the judge', () => {
-  const right = { start: 100, left: 80, sold: 20 };
-  const event = (at: number, lane: string, kind: EventKind, text?: string): LabEvent =>
-    text === undefined ? { at, lane, kind } : { at, lane, kind, text };
+const right = { start: 100, left: 80, sold: 20 };
 
+function event(at: number, lane: string, kind: EventKind, text?: string): LabEvent {
+  return text === undefined ? { at, lane, kind } : { at, lane, kind, text };
+}
+
+describe('the judge', () => {
   it('finds nothing where holds follow each other', () => {
     const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'B', 'hold')];
     expect(findingsOf(events, right, [])).toEqual([]);
@@ -38,6 +44,43 @@ describe('the judge', () => {
 
   it('finds a stock that does not account for what was sold', () => {
     expect(findingsOf([], { ...right, left: 90 }, [])).toEqual(['stock wrong']);
+  });
+});
+
+describe('a goal', () => {
+  const waited = (ms: number): LabEvent[] => [event(0, 'A', 'wait'), event(ms, 'A', 'hold')];
+
+  it('is reached if enough is sold, soon enough, and nobody is turned away', () => {
+    expect(missedOf({ sold: 20, waitMs: 1_000 }, waited(1_000), right)).toEqual([]);
+  });
+
+  it('is missed if too little is sold, however safely', () => {
+    expect(missedOf({ sold: 100 }, [], { start: 100, left: 70, sold: 30 })).toEqual([
+      '30 pieces were sold, and not 100',
+    ]);
+  });
+
+  it('is missed if somebody waits for too long, also in vain', () => {
+    const late = ['somebody waited 1.1 s, and not 1.0 s at most'];
+    expect(missedOf({ sold: 20, waitMs: 1_000 }, waited(1_100), right)).toEqual(late);
+    const inVain = [event(0, 'A', 'wait'), event(1_100, '', 'mark')];
+    expect(missedOf({ sold: 20, waitMs: 1_000 }, inVain, right)).toEqual(late);
+  });
+
+  it('is missed if more are refused than the accident explains', () => {
+    const refused = [event(1, 'A', 'refused'), event(2, 'B', 'refused')];
+    expect(missedOf({ sold: 20, refused: 2 }, refused, right)).toEqual([]);
+    expect(missedOf({ sold: 20, refused: 1 }, refused, right)).toEqual([
+      '2 calls were refused, and 1 may be',
+    ]);
+  });
+
+  it('asks for ten sales, from every lock alike', () => {
+    expect(SALE.goal).toMatchObject({ sold: 100 });
+    const goal = { findings: ['goal missed'], accident: 'sale' } as unknown as Trial;
+    for (const { number: stage } of STAGES) {
+      expect(deviationOf({ ...goal, stage })).toContain('found, and not expected: goal missed');
+    }
   });
 });
 

@@ -57,7 +57,7 @@ export function matrixText(trials: readonly Trial[]): string {
     ),
     '',
     'held: right, and nobody blocked for ever · STOCK: stock wrong (two held the lock) · TWO: two holders, stock right by luck or fence',
-    'EVER: locked for ever · FAILED: a call failed that should not · -: cannot happen to this stage',
+    'EVER: locked for ever · FAILED: a call failed that should not · LESS: a goal was missed · -: cannot happen to this stage',
   ].join('\n');
 }
 
@@ -120,6 +120,14 @@ const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
     css: 'failed',
     meaning: 'A purchase ended with an error that nobody meant: a crash, or a rollback.',
   },
+  'goal missed': {
+    sign: '<',
+    short: 'goal missed',
+    word: 'less',
+    letters: 'LESS',
+    css: 'failed',
+    meaning: 'Nothing broke, but less was sold than could be, or somebody waited for too long.',
+  },
   'nobody was told': {
     sign: '…',
     short: 'not told',
@@ -130,5 +138,7 @@ const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
   },
 };
 
-/** Those that a legend explains. A holder that was not told is seldom the worst of it. */
-export const LEGEND = Object.values(VERDICTS).filter(({ short }) => short !== 'not told');
+/** Those that a legend explains. The others are seldom the worst of it. */
+export const LEGEND = Object.entries(VERDICTS).flatMap(([found, verdict]) =>
+  found === 'nobody was told' || found === 'goal missed' ? [] : [verdict],
+);

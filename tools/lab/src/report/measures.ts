@@ -33,6 +33,7 @@ export function measuresOf({ events, stock, traffic }: Trial): Measure[] {
     damage('oversold', Math.max(0, stock.sold - stock.start)),
     damage('lost updates', (stock.sold - gone) / PIECES_EACH),
     damage('overlaps', overlapsOf(holdsIn(events)).length),
+    damage('refused', events.filter(({ kind }) => kind === 'refused').length),
     // Attempts in vain, because the version had changed.
     count('failed attempts', events.filter(({ kind }) => kind === 'retry').length),
     measured('calls per second', ((calls * 1_000) / Math.max(1, last - first)).toFixed(0)),

@@ -8,6 +8,7 @@ export const FINDINGS = [
   'two holders',
   'locked for ever',
   'call failed',
+  'goal missed',
   'nobody was told',
 ] as const;
 

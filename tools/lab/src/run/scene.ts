@@ -1,12 +1,14 @@
 import type { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Accident } from '../accidents.js';
 import { LEASE_MS } from '../scale.js';
 import type { Stage } from '../stages/stage.js';
 import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
 import type { FromWorker, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
 import { type Finding, findingsOf } from './findings.js';
+import { missedOf } from './goal.js';
 import type { LabProcess } from './lab-process.js';
 import { type Laboratory, observe, ReplicatedRedis, startRedis } from './laboratory.js';
 import { summaryOf } from './summary.js';
@@ -33,11 +35,11 @@ export class Scene {
 
   constructor(
     readonly stage: Stage,
-    readonly accident: string,
+    private readonly accident: Accident,
     private readonly lab: Laboratory,
     nth: number,
   ) {
-    this.product = `${accident}-${stage.number}-${nth}`;
+    this.product = `${accident.id}-${stage.number}-${nth}`;
     this.#redis = lab.redis;
     this.#redisUrl = lab.redisUrl;
     const noteKey = (kind: KeyEvent['kind']): void => {
@@ -48,7 +50,7 @@ export class Scene {
   }
 
   get name(): string {
-    return `stage ${this.stage.number}, ${this.accident}`;
+    return `stage ${this.stage.number}, ${this.accident.id}`;
   }
 
   /** The lock's key in Redis. */
@@ -197,9 +199,12 @@ export class Scene {
         ? since({ ...event, text: String(Number(event.text) - start) })
         : since(event),
     );
+    for (const missed of missedOf(this.accident.goal, events, stock)) {
+      this.saw(missed, 'goal missed');
+    }
     const trial = {
       stage: this.stage.number,
-      accident: this.accident,
+      accident: this.accident.id,
       lanes,
       events,
       keyEvents: this.#keyEvents.map(since),

@@ -84,7 +84,7 @@ export async function playIn(
   { stage, accident }: Pair,
   nth: number,
 ): Promise<Trial> {
-  const scene = new Scene(stage, accident.id, lab, nth);
+  const scene = new Scene(stage, accident, lab, nth);
   try {
     return await Promise.race([accident.play(scene).then(() => scene.close()), tooLong()]);
   } catch (error) {
