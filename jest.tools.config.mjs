@@ -5,13 +5,15 @@
  * that opens transactions (`orms`); and the runs that take minutes, such as that of the heap over hundreds of
  * thousands of calls (`soak`).
  */
+import { availableParallelism, totalmem } from 'node:os';
 import library from './jest.library.config.mjs';
 
 const [esm, cjs] = library.projects;
 
 export default {
   ...library,
-  maxWorkers: '100%', // they work more than they wait
+  // They work more than those of the library, but wait as well: for faults and pauses of torture, or for a server.
+  maxWorkers: Math.max(1, Math.min(2 * availableParallelism(), Math.floor(totalmem() / 2 ** 31))),
   projects: [
     {
       ...esm,
