@@ -11,6 +11,7 @@ import {
 import { LazyModuleLoader } from '@nestjs/core';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { KeyParam } from '../../libs/nestjs-locked/src/nest/decorator/key-param.decorator.js';
 import { Locked } from '../../libs/nestjs-locked/src/nest/decorator/locked.decorator.js';
 import { RecordingLockModule, RecordingLocks } from './recording-locks.js';
 
@@ -220,6 +221,30 @@ describe('LockedInstances', () => {
     await start([Orders]);
     expect(warn.mock.calls).toEqual([
       [expect.stringMatching(/^Orders\.place: a decorator above @Locked acts/)],
+    ]);
+  });
+
+  it('warns of @KeyParam on a method that takes no lock', async () => {
+    class Base {
+      async take(@KeyParam('id') id: string) {
+        return Promise.resolve(id);
+      }
+
+      async look(@KeyParam('id') id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    @Injectable()
+    class Orders extends Base {
+      @Locked('order:<id>')
+      override async take(@KeyParam('id') id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockImplementation(() => {});
+    await start([Orders]);
+    expect(warn.mock.calls).toEqual([
+      ['Base.look has a @KeyParam and takes no lock; put @Locked on it, or leave @KeyParam out'],
     ]);
   });
 

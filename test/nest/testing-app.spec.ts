@@ -19,7 +19,12 @@ import {
   type RedisLockModuleOptions,
   type RedisLockOptionsFactory,
 } from 'nestjs-locked';
-import { overrideLocks, type OverrideLocksOptions, TestLocks } from 'nestjs-locked/testing';
+import {
+  LockTestingModule,
+  overrideLocks,
+  type OverrideLocksOptions,
+  TestLocks,
+} from 'nestjs-locked/testing';
 import { createServer } from 'node:net';
 import { ROOT } from '../api/markdown.js';
 import { afterTest } from '../support/after-test.js';
@@ -360,6 +365,21 @@ describe('overrideLocks()', () => {
     await locks.advance(600);
     await closed;
     expect(await lost).toMatchObject({ code: 'LOCK_LOST', reason: 'shutdown' });
+  });
+
+  it('gives its locks to a LockTestingModule that has none of its own', async () => {
+    const own = new TestLocks();
+    const { module, locks } = await run({
+      imports: [
+        LockTestingModule.forRoot(),
+        LockTestingModule.forRoot({ name: 'billing', locks: own }),
+      ],
+      providers: [StockService, BillingService],
+    });
+    await module.get(StockService).take('a');
+    await module.get(BillingService).bill('b');
+    expect(locks.calls).toMatchObject([{ keys: ['stock:a'] }]);
+    expect(own.calls).toMatchObject([{ keys: ['stock:b'] }]);
   });
 
   it('holds a key before the application is compiled, against work at its start', async () => {

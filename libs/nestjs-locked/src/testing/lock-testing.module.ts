@@ -17,10 +17,13 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
   readonly name?: string;
   /**
    * Records the calls, and lets the test control the locks. Applications with the same object exclude each other, like
-   * instances that share one Redis. @default one object for the whole process
+   * instances that share one Redis. @default those of `overrideLocks`, or else one object for the whole process
    */
   readonly locks?: TestLocks;
 }
+
+/** The locks of modules whose options name none; `overrideLocks` replaces them. */
+export const DEFAULT_LOCKS = Symbol('TestLocks');
 
 const NOT_IN_MEMORY = adviceForEach(
   Object.keys({ ...MODULE_OPTIONS, ...EXTRA_OPTIONS }),
@@ -47,16 +50,18 @@ export class LockTestingModule {
       );
     }
     assertIsObject(options, ['locks', 'name', 'waitMs', 'leaseMs', '']);
-    const { name, locks = sharedTestLocks, ...ofLocks } = options;
-    assertTestLocks('locks', locks);
-    const makeLocks = (): LockLifecycle => {
+    const { name, locks, ...ofLocks } = options;
+    if (locks !== undefined) assertTestLocks('locks', locks);
+    const makeLocks = (byDefault: TestLocks): LockLifecycle => {
       const supplies = {
         name,
         options: resolveServiceOptions(ofLocks, {}, NOT_IN_MEMORY),
         report: () => {},
       };
-      return new LockLifecycle(makeEngine(locks, { supplies }));
+      return new LockLifecycle(makeEngine(locks ?? byDefault, { supplies }));
     };
-    return { module: LockTestingModule, global: true, ...lockProviders(name, makeLocks) };
+    const { providers, exports } = lockProviders(name, makeLocks, [DEFAULT_LOCKS]);
+    providers.push({ provide: DEFAULT_LOCKS, useValue: sharedTestLocks });
+    return { module: LockTestingModule, global: true, providers, exports };
   }
 }

@@ -8,6 +8,7 @@ import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/engine-factor
 import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
 import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
+import { DEFAULT_LOCKS } from './lock-testing.module.js';
 import { assertTestLocks, makeEngine, TestLocks } from './test-locks.js';
 
 /**
@@ -80,6 +81,7 @@ export function overrideLocks(
     Engine,
   ) => makeEngine(locks, { supplies, Engine, keyspace: `${serverName(connection)} ${keyPrefix}` });
   builder.overrideProvider(ENGINE_FACTORY).useValue(engineInMemory);
+  builder.overrideProvider(DEFAULT_LOCKS).useValue(locks);
   if (ofModules !== undefined) {
     builder.overrideProvider(OPTIONS_TOKEN).useValue({ connection: 'redis://none', ...ofModules });
   }

@@ -51,7 +51,8 @@ export function KeyParam(name: string): KeyParamDecorator {
     const bindings = new Map(lockKeyBindings(target, method as string | symbol));
     if (bindings.has(name)) refuse('another parameter has this name; give each its own');
     bindings.set(name, position as number);
-    Reflect.defineMetadata(BINDINGS, bindings, target, method as string | symbol);
+    const ofMethods = new Map(ownBindings(target)).set(method as string | symbol, bindings);
+    Reflect.defineMetadata(BINDINGS, ofMethods, target);
   };
 }
 
@@ -60,9 +61,19 @@ export function lockKeyBindings(
   target: object,
   method: string | symbol,
 ): ReadonlyMap<string, number> {
-  const bindings = Reflect.getOwnMetadata(BINDINGS, target, method) as
-    ReadonlyMap<string, number> | undefined;
-  return bindings ?? new Map<string, number>();
+  return ownBindings(target).get(method) ?? new Map<string, number>();
+}
+
+/** The methods of this prototype that have a parameter with a `@KeyParam`. */
+export function methodsWithKeyParam(target: object): (string | symbol)[] {
+  return [...ownBindings(target).keys()];
+}
+
+type Bindings = ReadonlyMap<string | symbol, ReadonlyMap<string, number>>;
+
+function ownBindings(target: object): Bindings {
+  const bindings = Reflect.getOwnMetadata(BINDINGS, target) as Bindings | undefined;
+  return bindings ?? new Map<never, never>();
 }
 
 function nameOf(target: object): string {

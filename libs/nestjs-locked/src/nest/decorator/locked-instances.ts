@@ -6,6 +6,7 @@ import { isLockServiceToken, lockServiceProperty, lockServiceToken } from './loc
 import {
   type LockedMethodInfo,
   lockedMethodsOf,
+  unlockedKeyParamsOf,
   unlockedOverridesOf,
   wrappedMethodsOf,
 } from './locked-methods.registry.js';
@@ -20,8 +21,8 @@ type InstanceWrapper = ReturnType<DiscoveryService['getProviders']>[number];
 
 /**
  * Examines the application once, at its start. Nest injects the lock service into the instances that it creates itself;
- * those of `useFactory` and `useValue` get theirs here. Warns of overrides without a lock, and of methods with another
- * decorator around the lock.
+ * those of `useFactory` and `useValue` get theirs here. Warns of overrides and `@KeyParam`s without a lock, and of
+ * methods with another decorator around the lock.
  *
  * Instances that a factory creates per request do not exist yet; their first locked call fails.
  */
@@ -128,6 +129,13 @@ function orderWarnings(instance: object): string[] {
   );
 }
 
+function keyParamWarnings(instance: object): string[] {
+  return unlockedKeyParamsOf(instance).map(
+    ({ className, name }) =>
+      `${className}.${name} has a @KeyParam and takes no lock; put @Locked on it, or leave @KeyParam out`,
+  );
+}
+
 function instancesOf(wrapper: InstanceWrapper): object[] {
   const instances: unknown[] = wrapper.isTransient
     ? wrapper.getStaticTransientInstances().map((host) => host?.instance as unknown)
@@ -138,7 +146,11 @@ function instancesOf(wrapper: InstanceWrapper): object[] {
 /** Undefined for a proxy that cannot be inspected: a warning is not worth a failed start. */
 function warningsOf(instance: object): readonly string[] | undefined {
   try {
-    return [...overrideWarnings(instance), ...orderWarnings(instance)];
+    return [
+      ...overrideWarnings(instance),
+      ...orderWarnings(instance),
+      ...keyParamWarnings(instance),
+    ];
   } catch {
     return undefined;
   }

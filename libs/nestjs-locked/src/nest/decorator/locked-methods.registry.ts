@@ -1,5 +1,6 @@
 import type { MethodKind } from '../result/result-kind.js';
 import type { Method } from './decorated-method.js';
+import { methodsWithKeyParam } from './key-param.decorator.js';
 
 /** The property that marks a locked method. */
 export const LOCKED_METHOD = Symbol.for('nestjs-locked/LockedMethod');
@@ -74,6 +75,16 @@ export function unlockedOverridesOf(instance: object): UnlockedOverride[] {
     if (visible === undefined || ownLockedMethods(visible).has(locked.name)) return [];
     return [{ className: visible.constructor.name, locked }];
   });
+}
+
+/** The methods of an instance that have a `@KeyParam`, but are not locked, so that it has no effect. */
+export function unlockedKeyParamsOf(instance: object): { className: string; name: string }[] {
+  const locked = new Set(lockedMethodsOf(instance).map(({ name }) => name));
+  return prototypesOf(instance).flatMap((prototype) =>
+    methodsWithKeyParam(prototype)
+      .filter((name) => !locked.has(name))
+      .map((name) => ({ className: prototype.constructor.name, name: String(name) })),
+  );
 }
 
 function ownLockedMethods(prototype: object): Registered {

@@ -22,6 +22,13 @@ const MARKS: readonly (readonly [metadata: string, kind: RequestKind])[] = [
   ['websockets:message_mapping', 'ws'],
 ];
 
+/** The decorators that accept any class, but use one of another kind, by their metadata. */
+const OTHER_DECORATORS = {
+  __guards__: '@UseGuards',
+  __pipes__: '@UsePipes',
+  __exceptionFilters__: '@UseFilters',
+};
+
 /** Metadata of an ordinary provider and its methods. Anything else may mark what another package calls like a route. */
 const ORDINARY =
   /^(?:design:|self:|optional:|scope:options$|__(?:injectable|interceptors|guards|pipes|exceptionFilters)__$)/;
@@ -35,25 +42,32 @@ export interface InterceptedMethods {
   readonly routes: readonly Route[];
   /** Methods of ordinary providers, for which Nest never runs an interceptor: `StockService.take`. */
   readonly neverIntercepted: readonly string[];
+  /** Where a decorator of another kind names it: `@UseFilters` on `StockController.take`. */
+  readonly misplaced: readonly { readonly decorator: string; readonly on: string }[];
 }
 
 /** What names this interceptor, on the method or on its class. Global interceptors are not seen. */
 export function methodsUnder(interceptor: Type, modules: ModulesContainer): InterceptedMethods {
   const routes: Route[] = [];
   const neverIntercepted: string[] = [];
+  const misplaced: { decorator: string; on: string }[] = [];
   const scanner = new MetadataScanner();
   for (const { controllers, providers } of modules.values()) {
     for (const wrapper of [...controllers.values(), ...providers.values()]) {
       const metatype = wrapper.metatype as Class | null; // the factory in case of `useFactory`
       const prototype = metatype?.prototype;
       if (metatype === null || prototype === undefined) continue;
-      const methods = scanner
-        .getAllMethodNames(prototype)
-        .map((name) => ({
-          callSite: `${metatype.name}.${name}`,
-          method: prototype[name] as object,
-        }))
-        .filter(({ method }) => [metatype, method].some((it) => isNamedOn(it, interceptor)));
+      const all = scanner.getAllMethodNames(prototype).map((name) => ({
+        callSite: `${metatype.name}.${name}`,
+        method: prototype[name] as object,
+      }));
+      for (const [metadata, decorator] of Object.entries(OTHER_DECORATORS)) {
+        for (const { callSite, method } of [{ callSite: metatype.name, method: metatype }, ...all])
+          if (isNamedOn(method, interceptor, metadata)) misplaced.push({ decorator, on: callSite });
+      }
+      const methods = all.filter(({ method }) =>
+        [metatype, method].some((it) => isNamedOn(it, interceptor, INTERCEPTORS)),
+      );
       for (const { callSite, method } of methods) {
         const kinds = MARKS.flatMap(([mark, kind]) =>
           Reflect.hasMetadata(mark, method) ? [kind] : [],
@@ -65,7 +79,7 @@ export function methodsUnder(interceptor: Type, modules: ModulesContainer): Inte
       }
     }
   }
-  return { routes, neverIntercepted };
+  return { routes, neverIntercepted, misplaced };
 }
 
 function isOrdinary(target: object): boolean {
@@ -73,7 +87,7 @@ function isOrdinary(target: object): boolean {
   return keys.every((key) => typeof key === 'string' && ORDINARY.test(key));
 }
 
-function isNamedOn(target: object, interceptor: Type): boolean {
-  const interceptors: unknown = Reflect.getMetadata(INTERCEPTORS, target);
-  return Array.isArray(interceptors) && interceptors.includes(interceptor);
+function isNamedOn(target: object, interceptor: Type, metadata: string): boolean {
+  const named: unknown = Reflect.getMetadata(metadata, target);
+  return Array.isArray(named) && named.includes(interceptor);
 }
