@@ -1,6 +1,23 @@
 /** The turns of the real event loop, kept before `virtual-node` replaces the function. */
 const { setImmediate: realTurn } = globalThis;
 
+/** A real turn takes longer than most events, so many share one; Node's signals and output are served in between. */
+const EVENTS_PER_TURN = 1_000;
+
+/**
+ * Runs what Node runs after each callback: `process.nextTick`, the reactions of promises, and reports of rejections
+ * that nobody handles. Node has no documented function for it. It does nothing inside a reaction, so it is called in
+ * turns only.
+ */
+const { _tickCallback: drainPromises } = process as unknown as {
+  _tickCallback(this: void): void;
+};
+
+/** Calls it in a turn of its own, not in the reaction of a promise. What it throws ends the process. */
+function inTurn<T>(run: () => T): Promise<T> {
+  return new Promise((resolve) => realTurn(() => resolve(run())));
+}
+
 interface Event {
   readonly at: number;
   readonly order: number;
@@ -41,23 +58,28 @@ export class VirtualTime {
 
   /** Runs all events until this moment, each to its end. */
   async runUntil(end: number): Promise<void> {
-    await this.#settle();
-    for (let event = this.#events[0]; event !== undefined; event = this.#events[0]) {
-      if (event.at > end) break;
+    while (await inTurn(() => this.#runSome(end)));
+    this.now = Math.max(this.now, end);
+  }
+
+  /** @returns whether there are more */
+  #runSome(end: number): boolean {
+    this.#settle();
+    for (let i = 0; i < EVENTS_PER_TURN; i += 1) {
+      const event = this.#events[0];
+      if (event === undefined || event.at > end) return false;
       this.#removeFirst();
       if (event.run === undefined) continue;
       this.now = event.at;
       event.run();
-      await this.#settle();
+      this.#settle();
     }
-    this.now = Math.max(this.now, end);
+    return true;
   }
 
   /** Lets all promises and turns of the present moment run. */
-  async #settle(): Promise<void> {
-    for (;;) {
-      await new Promise<void>((resolve) => realTurn(resolve));
-      if (this.#turns.length === 0) return;
+  #settle(): void {
+    for (drainPromises(); this.#turns.length > 0; drainPromises()) {
       const turns = this.#turns;
       this.#turns = [];
       for (const run of turns) run();
