@@ -1,62 +1,54 @@
-import { checkHistory, type Finding, type HistoryLine } from 'check-history';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
 import type { SimulateOptions } from './options.js';
-import { type Plan, planOf } from './plan.js';
-import { runHistory } from './run-history.js';
-import { LuaScripts } from './server/lua-scripts.js';
-import { shorten } from './shorten.js';
+import type { Played, Share } from './play-seeds.js';
 
-const HOUR_SECONDS = 3_600;
+const HOUR_MS = 3_600_000;
 
-/** Plays one seed after the other until the first finding. @returns whether there was none */
+/** Plays histories on all threads until the first finding. @returns whether there was none */
 export async function runCampaign(options: SimulateOptions): Promise<boolean> {
-  const { seed: first, histories, hours = Infinity, breaks, print } = options;
-  const scripts = await LuaScripts.create();
-  const linesOf = (plan: Plan): Promise<readonly HistoryLine[]> =>
-    runHistory(plan, scripts, breaks);
-  const startedAt = secondsNow();
-  let virtualMs = 0;
+  const { seed, histories, hours = Infinity, threads, breaks, print } = options;
+  const startedAt = performance.now();
   let count = 0;
-  for (; count < histories && secondsNow() - startedAt < hours * HOUR_SECONDS; count += 1) {
-    const plan = planOf(first + count);
-    const lines = await linesOf(plan);
-    if (print) for (const line of lines) console.log(JSON.stringify(line));
-    const [finding] = checkHistory(lines);
-    if (finding !== undefined) {
-      await show(plan, finding, linesOf);
-      return false;
+  let virtualMs = 0;
+  let hasFound = false;
+  const shares = Array.from({ length: Math.min(threads, histories) }, (_, i): Share => ({
+    firstSeed: seed + i,
+    step: threads,
+    histories: Math.ceil((histories - i) / threads),
+    forMs: hours * HOUR_MS,
+    breaks,
+    print,
+  }));
+  const players = shares.map(
+    (workerData) => new Worker(new URL('./player.js', import.meta.url), { workerData }),
+  );
+  const stop = (): void => {
+    for (const player of players) void player.terminate();
+  };
+  const hear = (played: Played): void => {
+    if (hasFound) return;
+    if (played.kind === 'found') {
+      hasFound = true;
+      console.log(played.text);
+      stop();
+    } else {
+      count += 1;
+      virtualMs += played.virtualMs;
+      for (const event of played.events) console.log(event);
     }
-    virtualMs += lines.at(-1)?.at ?? 0;
+  };
+  try {
+    await Promise.all(players.map((player) => once(player.on('message', hear), 'exit')));
+  } finally {
+    stop();
   }
-  if (!print) {
-    const seconds = Math.round(secondsNow() - startedAt);
+  if (!hasFound && !print) {
+    const seconds = Math.round((performance.now() - startedAt) / 1_000);
     const virtual = Math.round(virtualMs / 1_000);
     console.log(
-      `${count} histories from seed ${first} on: nothing found (${virtual} s of virtual time in ${seconds} s)`,
+      `${count} histories from seed ${seed} on: nothing found (${virtual} s of virtual time in ${seconds} s)`,
     );
   }
-  return true;
-}
-
-async function show(
-  plan: Plan,
-  { rule }: Finding,
-  linesOf: (plan: Plan) => Promise<readonly HistoryLine[]>,
-): Promise<void> {
-  const findingOf = (lines: readonly HistoryLine[]): Finding | undefined =>
-    checkHistory(lines).find((other) => other.rule === rule);
-  const short = await shorten(plan, async (other) => findingOf(await linesOf(other)) !== undefined);
-  const lines = await linesOf(short);
-  const finding = findingOf(lines);
-  console.log(`seed ${plan.seed}: ${rule}: ${finding?.text}\n`);
-  for (const { what, atMs, forMs } of short.faults) {
-    console.log(`fault after ${atMs} ms, for ${Math.round(forMs)} ms: ${what}`);
-  }
-  for (const line of lines) {
-    if (line.type !== 'effect' && line.at <= (finding?.at ?? 0)) console.log(JSON.stringify(line));
-  }
-}
-
-/** The time of the real world, unlike `performance.now()` here. */
-function secondsNow(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n) / 1_000;
+  return !hasFound;
 }

@@ -1,19 +1,22 @@
 import { nameFrom, numberFrom, wholeNumberFrom } from 'kit';
+import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { BREAK_NAMES, type BreakName } from './server/breaks.js';
 
 export const USAGE = `Histories of the lock engine in a world of virtual time. Exit code: 0 if nothing was found.
 
-npm run simulate -- [--seed N] [--histories N | --hours N] [--break '${BREAK_NAMES.join("' | '")}']
+npm run simulate -- [--seed N] [--histories N | --hours N] [--threads N] [--break '${BREAK_NAMES.join("' | '")}']
 npm run simulate -- --seed N --print     the whole history, one line of JSON for each event
 
-The same seed always gives the same history. One that breaks a promise is shortened, and shown.`;
+The same seed always gives the same history. One that breaks a promise is shortened, and shown. Without --threads, all
+cores play.`;
 
 export interface SimulateOptions {
   readonly seed: number;
   /** Infinity if the time decides. */
   readonly histories: number;
   readonly hours: number | undefined;
+  readonly threads: number;
   readonly breaks: BreakName | undefined;
   readonly print: boolean;
 }
@@ -25,6 +28,7 @@ export function optionsFrom(args: readonly string[]): SimulateOptions {
       seed: { type: 'string', default: '1' },
       histories: { type: 'string' },
       hours: { type: 'string' },
+      threads: { type: 'string', default: String(availableParallelism()) },
       break: { type: 'string' },
       print: { type: 'boolean', default: false },
     },
@@ -35,6 +39,7 @@ export function optionsFrom(args: readonly string[]): SimulateOptions {
     seed: wholeNumberFrom('seed', values.seed, 0),
     histories: histories === undefined ? Infinity : wholeNumberFrom('histories', histories, 1),
     hours,
+    threads: values.print ? 1 : wholeNumberFrom('threads', values.threads, 1),
     breaks: values.break === undefined ? undefined : nameFrom('break', values.break, BREAK_NAMES),
     print: values.print,
   };

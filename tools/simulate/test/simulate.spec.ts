@@ -45,6 +45,7 @@ describe('npm run simulate', () => {
 
   it.each([
     ['--seed', 'x', "--seed is 'x': give a whole number from 0"],
+    ['--threads', '0', "--threads is '0': give a whole number from 1"],
     ['--break', 'x', "--break is 'x': give one of grant to everybody"],
   ])('refuses %s %s', async (option, value, message) => {
     const { code, output } = await simulate(option, value);
