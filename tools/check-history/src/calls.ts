@@ -10,6 +10,7 @@ interface Moment {
 export interface Call {
   /** For messages. */
   readonly name: string;
+  readonly process: string;
   readonly keys: readonly string[];
   readonly waitMs: number;
   readonly leaseMs: number;
@@ -18,14 +19,21 @@ export interface Call {
   readonly fences: Readonly<Record<string, number>>;
   /** The index of the last line at which it acted and believed. */
   readonly actsUntil: number;
+  /** Its first effect after the latest end that it was told of, and that end. */
+  readonly overdue: { readonly at: number; readonly endedAt: number } | undefined;
+  /** When its work was over. */
+  readonly leftAt: number | undefined;
   /** When others may have the key, at the latest. */
   readonly freeAt: number;
   readonly outcome: 'done' | 'busy' | 'aborted' | 'failed' | undefined;
   readonly endedAt: number | undefined;
   /** For how long its process stood still meanwhile. */
   readonly pausedMs: number;
-  readonly hasDied: boolean;
+  readonly diedAt: number | undefined;
 }
+
+/** How late a timer may be, and what is written down after it. */
+const TIMER_MS = 100;
 
 export function readCalls(lines: readonly HistoryLine[]): Call[] {
   const calls = new Map<string, CallBeingRead>();
@@ -41,6 +49,20 @@ export function readCalls(lines: readonly HistoryLine[]): Call[] {
   return [...calls.values()];
 }
 
+export type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
+
+/** Those that were told that they hold their keys, in the order in which they were told. */
+export function entriesInto(calls: readonly Call[]): Entered[] {
+  return calls
+    .filter((call): call is Entered => call.entered?.believed === true)
+    .sort((a, b) => a.entered.index - b.entered.index);
+}
+
+/** When a call got its keys, or gave up. */
+export function waitedUntil({ entered, endedAt, diedAt }: Call): number {
+  return Math.min(entered?.at ?? Infinity, endedAt ?? Infinity, diedAt ?? Infinity);
+}
+
 type Line<Type extends HistoryLine['type']> = Extract<HistoryLine, { type: Type }>;
 
 class CallBeingRead implements Call {
@@ -52,11 +74,14 @@ class CallBeingRead implements Call {
   entered: Call['entered'];
   fences: Call['fences'] = {};
   actsUntil = -1;
+  leftAt: number | undefined;
   freeAt = Infinity;
   outcome: Call['outcome'];
   endedAt: number | undefined;
   pausedMs = 0;
-  hasDied = false;
+  diedAt: number | undefined;
+  overdue: Call['overdue'];
+  #assuredUntil = Infinity;
   #pausedAt: number | undefined;
 
   constructor(
@@ -78,10 +103,17 @@ class CallBeingRead implements Call {
         this.fences = line.fences;
         this.actsUntil = index;
         return;
+      case 'assured':
+        this.#assuredUntil = line.until;
+        return;
       case 'effect':
         this.actsUntil = index;
+        if (line.at > this.#assuredUntil + TIMER_MS) {
+          this.overdue ??= { at: line.at, endedAt: this.#assuredUntil };
+        }
         return;
       case 'left':
+        this.leftAt = line.at;
         this.freeAt = line.at;
         return;
       case 'ended':
@@ -105,7 +137,7 @@ class CallBeingRead implements Call {
       this.#pausedAt = undefined;
     }
     if (type !== 'died') return;
-    this.hasDied = true;
+    this.diedAt = at;
     this.freeAt = Math.min(this.freeAt, at + this.leaseMs);
   }
 }

@@ -1,19 +1,15 @@
-import { type Call, readCalls } from './calls.js';
+import { type Call, entriesInto, readCalls } from './calls.js';
+import { Calm } from './calm.js';
+import { deadHolders } from './dead-holders.js';
+import type { Finding } from './finding.js';
+import { handOvers } from './hand-overs.js';
 import type { HistoryLine } from './history.js';
-
-export interface Finding {
-  readonly rule:
-    | 'two hold one key'
-    | 'fences rise'
-    | 'every call ends'
-    | 'a wait ends in time'
-    | 'a free key is served';
-  readonly at: number;
-  readonly text: string;
-}
+import { orderOfWaiters } from './order.js';
 
 /** Beyond its time limit, a wait may last as long as a command may take, and a moment. */
 const WAIT_SLACK_MS = 7_000;
+/** The same if nothing has disturbed the server. */
+const CALM_WAIT_SLACK_MS = 1_000;
 
 /** How long a released key may be free before somebody who waits gets it: packets may be lost and sent again. */
 const FREE_SLACK_MS = 1_500;
@@ -21,6 +17,7 @@ const FREE_SLACK_MS = 1_500;
 /** @param lines a whole history, with its end */
 export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
   const calls = readCalls(lines);
+  const calm = new Calm(lines);
   const keys = new Set(calls.flatMap((call) => call.keys));
   return [
     ...[...keys].flatMap((key) => {
@@ -28,17 +25,21 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
       return [
         ...exclusion(lines, key, ofKey),
         ...risingFences(lines, key, ofKey),
-        ...servedKeys(lines, key, ofKey),
+        ...servedKeys(key, ofKey, calm),
+        ...deadHolders(key, ofKey, calm),
+        ...orderOfWaiters(key, ofKey, calm),
       ];
     }),
-    ...endings(lines, calls),
+    ...handOvers(calls, calm),
+    ...overdueEffects(calls),
+    ...endings(lines, calls, calm),
   ].sort((a, b) => a.at - b.at);
 }
 
 /** Nobody enters while another one still acts and believes. */
 function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
   const losses = lostLeases(lines);
-  const entered = calls.filter(hasEntered).sort((a, b) => a.entered.index - b.entered.index);
+  const entered = entriesInto(calls);
   return entered.flatMap((later, i) =>
     entered.slice(0, i).flatMap((earlier) => {
       const overlaps = earlier.actsUntil > later.entered.index;
@@ -60,7 +61,7 @@ function risingFences(
   // A server that has lost its numbers, and whose clock is behind, cannot know them.
   if (indicesOf(lines, 'lost data').length > 0 && indicesOf(lines, 'clock set back').length > 0)
     return [];
-  const entered = calls.filter(hasEntered).sort((a, b) => a.entered.index - b.entered.index);
+  const entered = entriesInto(calls);
   const losses = lostLeases(lines);
   let highest = -Infinity;
   return entered.flatMap((call) => {
@@ -77,15 +78,21 @@ function risingFences(
   });
 }
 
+/** Nobody goes on after the end of its lock without having been told of that end. */
+function overdueEffects(calls: readonly Call[]): Finding[] {
+  return calls.flatMap(({ name, overdue }): Finding[] => {
+    if (overdue === undefined) return [];
+    const late = Math.round(overdue.at - overdue.endedAt);
+    const text = `${name} still acted ${late} ms after the end of its lock, and was not told of it`;
+    return [{ rule: 'a holder is told of its end', at: overdue.at, text }];
+  });
+}
+
 /**
  * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies
  * or stands still may have been granted it, and then keeps it for a lease.
  */
-function servedKeys(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
-  const timesOf = (...types: readonly HistoryLine['type'][]): number[] =>
-    lines.filter(({ type }) => types.includes(type)).map(({ at }) => at);
-  const disturbances = timesOf('disturbed', 'clock set back', 'clock set forward', 'lost data');
-  const absences = timesOf('died', 'paused', 'continued', 'closed');
+function servedKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const leaseMs = Math.max(0, ...calls.map((call) => call.leaseMs));
   const taken = calls.flatMap((call) => {
     // A call for several keys may hold one of them while it waits for the others.
@@ -96,10 +103,9 @@ function servedKeys(lines: readonly HistoryLine[], key: string, calls: readonly 
     const from = call.calledAt.at;
     const until = call.entered?.at ?? call.endedAt;
     if (call.keys.length > 1 || until === undefined) return [];
-    const happened = (times: readonly number[]): boolean =>
-      times.some((at) => at > from - leaseMs - FREE_SLACK_MS && at < until);
-    if (happened(disturbances)) return [];
-    const limitMs = FREE_SLACK_MS + (happened(absences) ? leaseMs + call.pausedMs : 0);
+    const since = from - leaseMs - FREE_SLACK_MS;
+    if (!calm.ofServer(since, until)) return [];
+    const limitMs = FREE_SLACK_MS + (calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs);
     const longest = longestGap(from, until, taken);
     if (longest <= limitMs) return [];
     const text = `${call.name} waited for '${key}', which was free for ${Math.round(longest)} ms`;
@@ -107,16 +113,18 @@ function servedKeys(lines: readonly HistoryLine[], key: string, calls: readonly 
   });
 }
 
-function endings(lines: readonly HistoryLine[], calls: readonly Call[]): Finding[] {
+function endings(lines: readonly HistoryLine[], calls: readonly Call[], calm: Calm): Finding[] {
   const calmAt = lines.find(({ type }) => type === 'calm')?.at ?? Infinity;
   const last = lines.at(-1)?.at ?? 0;
   return calls.flatMap((call): Finding[] => {
-    if (call.hasDied) return [];
+    if (call.diedAt !== undefined) return [];
     if (call.endedAt === undefined) {
       return [{ rule: 'every call ends', at: last, text: `${call.name} never ended` }];
     }
-    const waitedMs = (call.entered?.at ?? call.endedAt) - call.calledAt.at - call.pausedMs;
-    if (waitedMs > call.waitMs + WAIT_SLACK_MS) {
+    const until = call.entered?.at ?? call.endedAt;
+    const waitedMs = until - call.calledAt.at - call.pausedMs;
+    const isCalm = calm.ofServer(call.calledAt.at - WAIT_SLACK_MS, until);
+    if (waitedMs > call.waitMs + (isCalm ? CALM_WAIT_SLACK_MS : WAIT_SLACK_MS)) {
       const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;
       return [{ rule: 'a wait ends in time', at: call.endedAt, text }];
     }
@@ -126,12 +134,6 @@ function endings(lines: readonly HistoryLine[], calls: readonly Call[]): Finding
     }
     return [];
   });
-}
-
-type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
-
-function hasEntered(call: Call): call is Entered {
-  return call.entered?.believed === true;
 }
 
 /** Where leases have ended, or were forgotten, without their holders. */

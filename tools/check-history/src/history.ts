@@ -10,6 +10,8 @@ export type OfCall = Readonly<
     | { type: 'called'; keys: readonly string[]; waitMs: number; leaseMs: number }
     /** It may act now. `believed`: whether it was told that it holds the lock. */
     | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }
+    /** It was told that it holds the lock until then, unless it is told of an earlier end. */
+    | { type: 'assured'; until: number }
     /** It has changed what the lock guards, and believed that it holds the lock. */
     | { type: 'effect' }
     | { type: 'left' }

@@ -1,2 +1,3 @@
-export { checkHistory, type Finding } from './check.js';
+export { checkHistory } from './check.js';
+export type { Finding } from './finding.js';
 export type { HistoryLine } from './history.js';

@@ -7,7 +7,7 @@ type Step = readonly [at: number, process: string, type: string, more?: object];
 const CALLED = { keys: ['a'], waitMs: 1_000, leaseMs: 500 };
 const entered = (fence: number) => ({ fences: { a: fence }, believed: true });
 
-const OF_CALLS = ['called', 'entered', 'effect', 'left', 'ended'];
+const OF_CALLS = ['called', 'entered', 'assured', 'effect', 'left', 'ended'];
 
 /** Every process makes one call. */
 function history(...steps: readonly Step[]): HistoryLine[] {
@@ -99,5 +99,93 @@ describe('a history', () => {
     const called: Step = [1, 'p', 'called', CALLED];
     const ended: Step = [900, 'p', 'ended', { outcome: 'busy' }];
     expect(rulesBrokenBy(calm, called, ended)).toEqual(['a free key is served']);
+  });
+
+  it('in which somebody acts after the end of its lock, of which nobody told it, is found', () => {
+    const acts = (until: number): Step[] => [
+      [0, 'p', 'called', CALLED],
+      [1, 'p', 'entered', entered(1)],
+      [1, 'p', 'assured', { until: 500 }],
+      [400, 'p', 'assured', { until }],
+      [800, 'p', 'effect'],
+      [801, 'p', 'left'],
+      [802, 'p', 'ended', { outcome: 'done' }],
+    ];
+    expect(rulesBrokenBy(...acts(500))).toEqual(['a holder is told of its end']);
+    expect(rulesBrokenBy(...acts(900))).toEqual([]);
+  });
+
+  it('with a wait that ends 1.5 s late is found, unless the server was disturbed', () => {
+    const holds: readonly Step[] = [
+      [0, 'p', 'called', CALLED],
+      [1, 'p', 'entered', entered(1)],
+    ];
+    const waits = (until: number): Step[] => [
+      [2, 'q', 'called', CALLED],
+      [until, 'q', 'ended', { outcome: 'busy' }],
+      [9_000, 'p', 'left'],
+      [9_000, 'p', 'ended', { outcome: 'done' }],
+    ];
+    expect(rulesBrokenBy(...holds, ...waits(2_502))).toEqual(['a wait ends in time']);
+    expect(rulesBrokenBy(...holds, ...waits(1_802))).toEqual([]);
+    const disturbed: Step = [1, '', 'disturbed', { what: 'a test' }];
+    expect(rulesBrokenBy(...holds, disturbed, ...waits(2_502))).toEqual([]);
+  });
+
+  it('in which who came later is served first is found', () => {
+    const served = (...order: readonly string[]): Step[] => [
+      ...HOLDS_FIRST,
+      [10, 'q', 'called', { ...CALLED, waitMs: 9_000 }],
+      [2_000, 'r', 'called', { ...CALLED, waitMs: 9_000 }],
+      [3_000, 'p', 'left'],
+      [3_000, 'p', 'ended', { outcome: 'done' }],
+      ...order.flatMap((process, n): Step[] => [
+        [3_001 + n, process, 'entered', entered(2 + n)],
+        [3_001 + n, process, 'left'],
+        [3_001 + n, process, 'ended', { outcome: 'done' }],
+      ]),
+    ];
+    expect(rulesBrokenBy(...served('q', 'r'))).toEqual([]);
+    expect(rulesBrokenBy(...served('r', 'q'))).toEqual(['who waits longer comes first']);
+    const paused: Step[] = [
+      [1_000, 'q', 'paused'],
+      [1_900, 'q', 'continued'],
+    ];
+    const inOrderOfTime = [...served('r', 'q'), ...paused].sort(([a], [b]) => a - b);
+    expect(rulesBrokenBy(...inOrderOfTime)).toEqual([]);
+  });
+
+  it('in which a key is idle for most of the time is found', () => {
+    const handedOver = (idleMs: number): Step[] =>
+      Array.from({ length: 13 }, (_, n) => n + 1).flatMap((n): Step[] => {
+        const at = n * 1_000;
+        const process = `p${n}`;
+        return [
+          [at - 1_500, process, 'called', { ...CALLED, waitMs: 9_000 }],
+          [at - 1_000 + idleMs, process, 'entered', entered(n)],
+          [at, process, 'left'],
+          [at, process, 'ended', { outcome: 'done' }],
+        ];
+      });
+    const inOrder = (idleMs: number): Step[] => handedOver(idleMs).sort(([a], [b]) => a - b);
+    expect(rulesBrokenBy(...inOrder(850))).toEqual(['a hand-over is prompt']);
+    expect(rulesBrokenBy(...inOrder(50))).toEqual([]);
+  });
+
+  it.each([500, 1_500])('in which the key of a dead holder stays with it is found', (leaseMs) => {
+    const called = { ...CALLED, leaseMs, waitMs: 20_000 };
+    const given = (at: number): Step[] => [
+      [0, 'p', 'called', called],
+      [1, 'p', 'entered', entered(1)],
+      [2, 'q', 'called', called],
+      [2_000, 'p', 'died'],
+      [at, 'q', 'entered', entered(2)],
+      [at, 'q', 'left'],
+      [at, 'q', 'ended', { outcome: 'done' }],
+    ];
+    expect(rulesBrokenBy(...given(2_000 + leaseMs + 100))).toEqual([]);
+    expect(rulesBrokenBy(...given(2_000 + 3 * leaseMs))).toContain(
+      'a dead holder keeps a key for one lease',
+    );
   });
 });

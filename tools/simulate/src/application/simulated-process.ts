@@ -145,12 +145,18 @@ export class SimulatedProcess {
   async #work({ name: call, keys, workMs }: PlannedCall, lock: Lock): Promise<void> {
     const of = { process: this.machine.name, call };
     const isBelieved = (): boolean => lock.isHeld && !lock.signal.aborted;
+    const assured = (): void => {
+      const until = this.machine.time.now + lock.remainingMs();
+      this.#history.tell({ type: 'assured', ...of, until });
+    };
     const fences = Object.fromEntries(keys.map((key) => [key, lock.fencingTokenOf(key)]));
     this.#history.tell({ type: 'entered', ...of, fences, believed: isBelieved() });
+    assured();
     for (let leftMs = workMs; leftMs > 0; leftMs -= STEP_MS) {
       await this.#sleep(Math.min(leftMs, STEP_MS));
       if (!isBelieved()) break;
       this.#history.tell({ type: 'effect', ...of });
+      assured();
     }
     this.#history.tell({ type: 'left', ...of });
   }

@@ -1,0 +1,42 @@
+import { type Call, entriesInto, waitedUntil } from './calls.js';
+import type { Calm } from './calm.js';
+import type { Finding } from './finding.js';
+
+/** The time to see that a lease is over, and to be granted it, by packets that may be lost and sent again. */
+const SEEN_MS = 900;
+
+/** The key of a process that died goes to somebody who waits when the lease is over. */
+export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Finding[] {
+  const entries = entriesInto(calls);
+  return entries.flatMap((holder): Finding[] => {
+    const { diedAt, leaseMs, leftAt } = holder;
+    if (diedAt === undefined || leftAt !== undefined) return [];
+    const overAt = diedAt + leaseMs;
+    const waits = calls.filter(
+      (call) =>
+        call.keys.length === 1 &&
+        call.process !== holder.process &&
+        call.calledAt.at < overAt &&
+        call.pausedMs === 0 &&
+        waitedUntil(call) > overAt + SEEN_MS,
+    );
+    const until = overAt + SEEN_MS;
+    const isTaken = calls.some(
+      (call) =>
+        call !== holder &&
+        // Of several keys, it may have this one.
+        (call.keys.length > 1
+          ? call.calledAt.at < until
+          : isWithin(call.entered?.at, diedAt, until)),
+    );
+    if (waits.length === 0 || isTaken || !calm.ofServer(diedAt - leaseMs, until)) return [];
+    // Another process that dies or stands still may have been granted it.
+    if (!calm.ofAll(diedAt, until) || !calm.ofAll(diedAt - leaseMs, diedAt)) return [];
+    const text = `'${key}' of ${holder.name}, which died, was not given to ${waits[0]?.name} ${SEEN_MS} ms after the end of its lease`;
+    return [{ rule: 'a dead holder keeps a key for one lease', at: until, text }];
+  });
+}
+
+function isWithin(at: number | undefined, from: number, until: number): boolean {
+  return at !== undefined && at > from && at < until;
+}

@@ -1,0 +1,14 @@
+export interface Finding {
+  readonly rule:
+    | 'two hold one key'
+    | 'fences rise'
+    | 'a holder is told of its end'
+    | 'every call ends'
+    | 'a wait ends in time'
+    | 'a free key is served'
+    | 'a dead holder keeps a key for one lease'
+    | 'who waits longer comes first'
+    | 'a hand-over is prompt';
+  readonly at: number;
+  readonly text: string;
+}

@@ -1,0 +1,68 @@
+import { type Call, entriesInto, waitedUntil } from './calls.js';
+import type { Calm } from './calm.js';
+import type { Finding } from './finding.js';
+
+/** How long a process may take until it stands in the queue: packets may be lost and sent again. */
+const QUEUED_MS = 1_000;
+
+/**
+ * Who has waited for longer gets the key first. The callers of one process have one place in the queue, and may pass
+ * the key on among themselves, so this is about keys that go from one process to another.
+ */
+export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm): Finding[] {
+  const processes = new Set(calls.map(({ process }) => process));
+  const entries = entriesInto(calls);
+  return entries.slice(1).flatMap((call, i): Finding[] => {
+    const { at } = call.entered;
+    if (call.process === entries[i]?.process || call.keys.length > 1) return [];
+    const came = cameAt(call, calls, at);
+    const passed = [...processes].flatMap((process) => {
+      if (process === call.process) return [];
+      const since = queuedSince(process, calls, at);
+      const isBefore = since !== undefined && since.at + QUEUED_MS < came;
+      return isBefore && calm.ofAll(since.at - since.call.leaseMs, at) ? [since] : [];
+    });
+    return passed.slice(0, 1).map(({ call: first, at: since }) => {
+      const text = `${call.name} got '${key}' ${Math.round(at - came)} ms after it came, before ${first.name}, which had waited for ${Math.round(at - since)} ms`;
+      return { rule: 'who waits longer comes first', at, text };
+    });
+  });
+}
+
+/** Since when, at the earliest, the process of a call has waited: it keeps its place if one of its callers gives up. */
+function cameAt(call: Call, calls: readonly Call[], at: number): number {
+  const own = calls.filter(({ process }) => process === call.process);
+  const waits = own.map((other) => [other.calledAt.at, waitedUntil(other)] as const);
+  let since = call.calledAt.at;
+  for (const [from, until] of waits.sort(([a], [b]) => b - a)) {
+    if (from <= since && until >= since) since = from;
+  }
+  return Math.max(since, ...lastLeft(own, at));
+}
+
+/** Since when, at the latest, a process waits. */
+function queuedSince(
+  process: string,
+  calls: readonly Call[],
+  at: number,
+): { readonly call: Call; readonly at: number } | undefined {
+  const own = calls.filter((call) => call.process === process);
+  const [first] = own
+    .filter(
+      (call) =>
+        call.keys.length === 1 &&
+        call.waitMs > 0 &&
+        call.calledAt.at < at &&
+        waitedUntil(call) > at,
+    )
+    .sort((a, b) => a.calledAt.at - b.calledAt.at);
+  if (first === undefined) return undefined;
+  return { call: first, at: Math.max(first.calledAt.at, ...lastLeft(own, at)) };
+}
+
+/** When calls have left their places, or the key. */
+function lastLeft(calls: readonly Call[], before: number): number[] {
+  return calls
+    .map((call) => Math.min(call.freeAt, call.endedAt ?? Infinity))
+    .filter((at) => at < before);
+}
