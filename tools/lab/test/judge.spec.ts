@@ -31,15 +31,15 @@ describe('the judge', () => {
     expect(findingsOf([...events, event(4, 'A', 'failed')], right, [])).toEqual([]);
   });
 
-  it('ends the hold of a paused process when its lock would have said no', () => {
-    const paused = [
-      event(1, 'A', 'hold'),
-      event(2, 'A', 'valid until', '5'),
-      event(3, 'A', 'paused'),
-    ];
-    const later = (at: number): LabEvent[] => [event(at, 'B', 'hold'), event(9, 'A', 'failed')];
-    expect(findingsOf([...paused, ...later(6)], right, [])).not.toContain('two holders');
-    expect(findingsOf([...paused, ...later(4)], right, [])).toContain('two holders');
+  it('ends the hold of a paused process when it stands still, unless it goes on or believes', () => {
+    const woken = (...after: readonly LabEvent[]): string[] => {
+      const paused = [event(1, 'A', 'hold'), event(2, 'A', 'paused'), event(5, 'B', 'hold')];
+      return findingsOf([...paused, event(7, 'A', 'resumed'), ...after], right, []);
+    };
+    expect(woken(event(8, 'A', 'commit'), event(9, 'A', 'refused'))).toEqual([]);
+    const both = ['two holders', 'nobody was told'];
+    expect(woken(event(8, 'A', 'committed'), event(9, 'A', 'release'))).toEqual(both);
+    expect(woken(event(8, 'A', 'believes'), event(9, 'A', 'told'))).toEqual(['two holders']);
   });
 
   it('finds a stock that does not account for what was sold', () => {

@@ -83,7 +83,7 @@ ${rows.map(stageSection).join('\n')}
 <footer>
 <p>Seed ${facts.seed}, ${trials.length} trials in ${Math.round(facts.seconds)} s, ${escapeMarkup(facts.machine)}, ${escapeMarkup(facts.date)}.
 Times of the articles are divided by ${SCALE}: leases ${LEASE_MS} ms, renewal every ${RENEW_EVERY_MS} ms, a waiter that spins sleeps ${RETRY_MS} ms.
-“Two holders” is judged by what the callers wrote down on one monotonic clock, never by the lock under test; the stock by the rows in PostgreSQL.</p>
+“Two holders” is judged by what the callers did, and believed, on one monotonic clock; the stock by the rows in PostgreSQL, which are only ever added.</p>
 </footer>
 <div class="tip" role="status" aria-live="polite" hidden></div>
 <script>${REPORT_SCRIPT}</script>

@@ -33,33 +33,35 @@ export interface Overlap {
 
 /**
  * The holds, according to what the callers noted. A hold ends when the holder has finished, was killed or was told of
- * its loss, or when its lock would have reported the loss if asked, because a process that stands still cannot be told
- * anything.
+ * its loss. That of a process that stood still ends when it stands still, if nothing comes of it any more: if it has
+ * done nothing afterwards that the lock guards, and has not believed that it holds the lock.
  */
 export function holdsIn(events: readonly LabEvent[]): Hold[] {
   const holds: Hold[] = [];
   const end = events.reduce((last, { at }) => Math.max(last, at), 0);
-  const open = new Map<string, { from: number; validUntil: number; paused: boolean }>();
+  const open = new Map<string, { readonly from: number; pausedAt: number | undefined }>();
   const close = (lane: string, at: number, kind?: EventKind): void => {
     const hold = open.get(lane);
     if (hold === undefined) return;
     open.delete(lane);
-    const expired = hold.paused && hold.validUntil < at;
-    const until = expired ? Math.max(hold.from, hold.validUntil) : at;
-    const told = expired || kind === 'told' || kind === 'refused';
-    holds.push({ lane, from: hold.from, until, told, killed: kind === 'killed' });
+    const { from, pausedAt } = hold;
+    const told = pausedAt !== undefined || kind === 'told' || kind === 'refused';
+    holds.push({ lane, from, until: pausedAt ?? at, told, killed: kind === 'killed' });
   };
-  for (const { at, lane, kind, text } of events) {
+  for (const { at, lane, kind } of events) {
     if (ENDS.has(kind)) close(lane, at, kind);
-    if (kind === 'hold') open.set(lane, { from: at, validUntil: Infinity, paused: false });
+    if (kind === 'hold') open.set(lane, { from: at, pausedAt: undefined });
     const hold = open.get(lane);
     if (hold === undefined) continue;
-    if (kind === 'valid until') hold.validUntil = Number(text);
-    if (kind === 'paused') hold.paused = true;
+    if (kind === 'paused') hold.pausedAt ??= at;
+    if (GOES_ON.has(kind)) hold.pausedAt = undefined;
   }
   for (const lane of [...open.keys()]) close(lane, end);
   return holds.sort((a, b) => a.from - b.from);
 }
+
+/** What shows that a holder has gone on: what PostgreSQL has answered, and what it believes. */
+const GOES_ON: ReadonlySet<EventKind> = new Set(['read', 'committed', 'believes']);
 
 const ENDS: ReadonlySet<EventKind> = new Set([
   'hold', // once more

@@ -194,11 +194,7 @@ export class Scene {
       ...event,
       at: event.at - start,
     });
-    const events = inOrder.map((event) =>
-      event.kind === 'valid until'
-        ? since({ ...event, text: String(Number(event.text) - start) })
-        : since(event),
-    );
+    const events = inOrder.map(since);
     for (const missed of missedOf(this.accident.goal, events, stock)) {
       this.saw(missed, 'goal missed');
     }

@@ -8,7 +8,6 @@ import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
 import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { LEASE_MS } from '../scale.js';
-import { monotonicMs } from '../work/events.js';
 import { Purchase } from '../work/purchase.js';
 import { takePieces } from '../work/shop.js';
 import type { OpenStage, StageTools } from './stage.js';
@@ -49,7 +48,7 @@ class StockService {
     const lock = this.locks.current(this.locks.keyFor('stock:<id>', { id }));
     if (lock === undefined) throw new Error('@Locked ran a method without a lock');
     lock.signal.addEventListener('abort', () => purchase.note('told', reasonOf(lock.signal)));
-    purchase.asksLock = () => ({ until: monotonicMs() + lock.remainingMs() });
+    purchase.believes = () => lock.isHeld && !lock.signal.aborted;
   }
 }
 

@@ -23,8 +23,8 @@ export type EventKind =
   | 'rolled back'
   /** The lock told its holder that it is lost. */
   | 'told'
-  /** From here on, the lock would report its loss if asked: the end of the lease by the holder's own clock. */
-  | 'valid until'
+  /** It was stopped, and believes now that it holds the lock: its signal has not aborted, and `isHeld` is true. */
+  | 'believes'
   /** Refused by the lock or the database with an error that says why. */
   | 'refused'
   /** Ended with an error that nobody intended. */

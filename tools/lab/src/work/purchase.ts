@@ -19,8 +19,8 @@ export class SoldOut extends Error {
 export class Purchase {
   phase: Phase = 'idle';
   isGoingOn = false;
-  /** Asks for how long the lock is certainly held, if it can be asked. The locks of the articles cannot. */
-  asksLock: (() => { readonly until: number }) | undefined;
+  /** Whether the caller believes that it holds the lock. The locks of the articles cannot be asked. */
+  believes: () => boolean = () => false;
   readonly #gates = new Map<Point, { readonly passed: Promise<void>; open(): void }>();
 
   constructor(
@@ -71,12 +71,9 @@ export class Purchase {
   async reach(point: Point): Promise<void> {
     const closed = this.#gates.get(point);
     if (closed === undefined) return;
-    // This is noted now, because a process that is paused here cannot say afterwards until when its lock would have
-    // said yes.
-    const until = this.asksLock?.().until;
-    if (until !== undefined) this.note('valid until', String(until));
     this.send({ say: 'at', lane: this.order.lane, point });
     await closed.passed;
+    if (this.phase === 'holding' && this.believes()) this.note('believes');
   }
 
   go(point: Point): void {
