@@ -46,7 +46,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
       holder: { processId, pid: process.pid, label: 'nightly report' },
       message: expect.stringMatching(
         new RegExp(
-          `set a longer waitMs; the holder is process ${process.pid} on .+, 'nightly report'$`,
+          `set a longer waitMs; the holder is process ${process.pid} on \\S+, 'nightly report'$`,
         ),
       ),
     });

@@ -354,6 +354,14 @@ describe('a wrong argument', () => {
     expect(ask).toThrow(LockKeyError);
     expect(ask).toThrow(`Cannot use ${shown} as a lock key: it must be a string`);
   });
+
+  it('fencingTokenOf() names its keys if it is asked for another', async () => {
+    const { a } = two();
+    const lock = await a.acquire(['k', 'm']);
+    expect(() => lock.fencingTokenOf('n')).toThrow(
+      "Cannot tell the fencing token of 'n': this lock holds 'k', 'm'; pass one of lock.keys",
+    );
+  });
 });
 
 describe('forceRelease() and inspect()', () => {

@@ -163,7 +163,7 @@ describe('the error of a call that did not get the lock', () => {
     await waitFor(a.engine, { label: 'nightly' });
     const busy = expect(a.engine.acquire('k', { waitMs })).rejects.toMatchObject({
       holder: { processId: a.processId, host: hostname(), pid: process.pid, label: 'nightly' },
-      message: expect.stringMatching(/; the holder is process \d+ on .+, 'nightly'$/),
+      message: expect.stringMatching(/; the holder is process \d+ on \S+ \(this one\), 'nightly'$/),
     });
     await clock.advance(waitMs);
     await busy;

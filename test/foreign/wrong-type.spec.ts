@@ -66,6 +66,13 @@ describe("a hash at the key, as Redisson's RLock writes it", () => {
     expect(await locks.inspect(NAME)).toMatchObject({ key: NAME, holder: undefined, waiters: 0 });
   });
 
+  it('list() returns no lock of another client that has a name which ours cannot have', async () => {
+    await server.admin.set('lock:{a<b}', 'foreign', 'PX', 30_000);
+    const keys: string[] = [];
+    for await (const { key } of locks.list()) keys.push(key);
+    expect(keys).toEqual([NAME]);
+  });
+
   it('list() still returns the others', async () => {
     const lock = await locks.acquire('stock:43');
     afterTest(() => lock.release());

@@ -130,6 +130,7 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
         await transaction(async () => void (ran = true));
       });
       await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+      await expect(sale).rejects.toThrow('nothing was written; run the call again');
       expect(ran).toBe(false);
     });
 

@@ -77,7 +77,7 @@ export class HeldLock implements Lock {
     if (level !== undefined) return level.hold.fencingToken;
     assertLockKey(key);
     throw new LockKeyError(
-      `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}`,
+      `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}; pass one of lock.keys`,
       key,
     );
   }

@@ -53,8 +53,15 @@ export class HolderLookup {
   }
 }
 
-/** The holder's description in messages: `process 4711 on app-3, 'nightly report'`. */
-export function describedHolder({ host, pid, processId, label }: LockHolder): string {
+/**
+ * The holder's description in messages: `process 4711 on app-3, 'nightly report'`.
+ * @param ownId if given, this process is marked
+ */
+export function describedHolder(
+  { host, pid, processId, label }: LockHolder,
+  ownId?: string,
+): string {
   const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
-  return label === undefined ? process : `${process}, '${label}'`;
+  const own = processId === ownId ? ' (this one)' : '';
+  return `${process}${own}${label === undefined ? '' : `, '${label}'`}`;
 }

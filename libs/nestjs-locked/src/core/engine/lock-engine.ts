@@ -207,7 +207,10 @@ export class LockEngine implements LockRunner {
     const key = error.key as string;
     const leftMs = waitMs === 0 ? 0 : waitMs + ANSWER_GRACE_MS - error.waitedMs;
     const holder = await this.#holders.holderOf(key, leftMs);
-    const has = holder === undefined ? '' : `; the holder is ${describedHolder(holder)}`;
+    const has =
+      holder === undefined
+        ? ''
+        : `; the holder is ${describedHolder(holder, this.#calls.parts.store.processId)}`;
     const asked = callSite === undefined ? '' : `; requested by ${callSite}`;
     return new LockNotAcquiredError(`${error.message}${has}${asked}`, key, error.waitedMs, holder);
   }

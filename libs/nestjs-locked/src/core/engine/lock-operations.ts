@@ -1,4 +1,4 @@
-import { assertKeyPattern, assertLockKey } from '../keys/lock-key.js';
+import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockInfo } from '../lock-info.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
@@ -56,6 +56,7 @@ export class LockOperations {
       this.#parts.outages.assertMayAsk();
       await this.#opened();
       for await (const key of this.#inspector.list(pattern)) {
+        if (keyProblem(key) !== undefined) continue; // of another kind of client; our calls cannot name it
         const info = await this.inspect(key);
         if (info !== null) yield info;
       }

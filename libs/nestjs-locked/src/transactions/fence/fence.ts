@@ -165,7 +165,7 @@ async function overcome(
  */
 async function raise(hold: Hold, newest: number, mayRaise: boolean): Promise<void> {
   const fenced = new LockFencedError(
-    `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written`,
+    `Lock '${hold.key}': the database has seen fencing token ${newest}, ours is ${hold.fencingToken}; a newer holder was there, nothing was written; run the call again, which takes the lock anew`,
     hold.key,
     hold.fencingToken,
     newest,
