@@ -25,6 +25,21 @@ export type OfProcess = Readonly<{
 }>;
 
 export type OfServer = Readonly<
+  /**
+   * It has run a script, which nothing interrupts, for this process. `micros`: its clock. `listening`: the channels
+   * with a subscriber; `messages`: what the script published.
+   */
+  | {
+      type: 'ran';
+      by: string;
+      script: string;
+      keys: readonly string[];
+      args: readonly string[];
+      reply: unknown;
+      micros: number;
+      listening: readonly string[];
+      messages: readonly (readonly [channel: string, message: string])[];
+    }
   | { type: 'disturbed'; what: string }
   /** Writes may be gone that a client was told of. */
   | { type: 'lost data' }

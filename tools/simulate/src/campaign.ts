@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 
 /** Plays histories on all threads until the first finding. @returns whether there was none */
 export async function runCampaign(options: SimulateOptions): Promise<boolean> {
-  const { seed, histories, hours = Infinity, threads, breaks, print } = options;
+  const { seed, histories, hours = Infinity, threads, breaks, print, judges } = options;
   const startedAt = performance.now();
   let count = 0;
   let virtualMs = 0;
@@ -19,6 +19,7 @@ export async function runCampaign(options: SimulateOptions): Promise<boolean> {
     forMs: hours * HOUR_MS,
     breaks,
     print,
+    judges,
   }));
   const players = shares.map(
     (workerData) => new Worker(new URL('./player.js', import.meta.url), { workerData }),

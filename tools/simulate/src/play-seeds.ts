@@ -1,4 +1,5 @@
-import { checkHistory, type Finding, type HistoryLine } from 'check-history';
+import type { HistoryLine } from 'check-history';
+import { type Finding, findingsIn, type JudgeName } from './judges.js';
 import { type Plan, planOf } from './plan.js';
 import { runHistory } from './run-history.js';
 import type { BreakName } from './server/breaks.js';
@@ -15,6 +16,7 @@ export interface Share {
   readonly forMs: number;
   readonly breaks: BreakName | undefined;
   readonly print: boolean;
+  readonly judges: readonly JudgeName[];
 }
 
 export type Played =
@@ -24,7 +26,7 @@ export type Played =
 
 /** Plays one seed after the other until the first finding. */
 export async function playSeeds(share: Share, tell: (played: Played) => void): Promise<void> {
-  const { firstSeed, step, histories, forMs, breaks, print } = share;
+  const { firstSeed, step, histories, forMs, breaks, print, judges } = share;
   const scripts = await LuaScripts.create();
   const linesOf = (plan: Plan): Promise<readonly HistoryLine[]> =>
     runHistory(plan, scripts, breaks);
@@ -32,9 +34,9 @@ export async function playSeeds(share: Share, tell: (played: Played) => void): P
   for (let i = 0; i < histories && realMs() - startedAt < forMs; i += 1) {
     const plan = planOf(firstSeed + i * step);
     const lines = await linesOf(plan);
-    const [finding] = checkHistory(lines);
+    const [finding] = findingsIn(lines, judges);
     if (finding !== undefined) {
-      return tell({ kind: 'found', text: await shownShortly(plan, finding, linesOf) });
+      return tell({ kind: 'found', text: await shownShortly(plan, finding, linesOf, judges) });
     }
     const events = print ? lines.map((line) => JSON.stringify(line)) : [];
     tell({ kind: 'clean', virtualMs: lines.at(-1)?.at ?? 0, events });
@@ -46,9 +48,10 @@ async function shownShortly(
   plan: Plan,
   { rule }: Finding,
   linesOf: (plan: Plan) => Promise<readonly HistoryLine[]>,
+  judges: readonly JudgeName[],
 ): Promise<string> {
   const findingOf = (lines: readonly HistoryLine[]): Finding | undefined =>
-    checkHistory(lines).find((other) => other.rule === rule);
+    findingsIn(lines, judges).find((other) => other.rule === rule);
   const short = await shorten(plan, async (other) => findingOf(await linesOf(other)) !== undefined);
   const lines = await linesOf(short);
   const finding = findingOf(lines);

@@ -27,7 +27,7 @@ export async function runHistory(
   const history = new History(time);
   const machine = (name: string, stream: number): Machine =>
     new Machine(name, time, new SeededRandom(plan.seed * 31 + stream));
-  const server = new ServerHost(machine('redis', 0), scripts, breaks);
+  const server = new ServerHost(machine('redis', 0), scripts, history, breaks);
   const processes: SimulatedProcess[] = [];
   plan.processes.forEach((planned, i) => {
     time.plan(planned.startMs, () => {

@@ -33,3 +33,9 @@ export type Invariant =
   | 'a grant reaches a listener'
   | 'every waiter is served'
   | 'every waiter is served in time';
+
+/** What a recorded history must keep besides: each step of it is one that the specification allows. */
+export type RuleOfHistories =
+  | Exclude<Invariant, 'every waiter is served' | 'every waiter is served in time'>
+  | 'one token, one tenure'
+  | 'as specified';

@@ -55,6 +55,8 @@ export interface Surroundings {
   arrival(last: number, agoMs: number): number;
   /** Numbers for a new holder, from `least` on. */
   mint(least: number): readonly [first: number, last: number];
+  /** The last number that a renewal reserves, `least` or a greater one. */
+  reserve(least: number): number;
   /** How many numbers are reserved at a time. */
   readonly block: number;
   readonly broken: Rule | undefined;
@@ -95,9 +97,10 @@ export function run(
         const { token, leaseMs, used, reserves } = command;
         if (lock?.token !== token) return { kind: 'lost' };
         prolong(leaseMs);
-        if (reserves && broken !== 'numbers are reserved')
-          fence = Math.max(fence, used + around.block);
-        return { kind: 'renewed', last: reserves ? used + around.block : 0, waiters: queue.length };
+        if (!reserves) return { kind: 'renewed', last: 0, waiters: queue.length };
+        const last = around.reserve(Math.max(fence, used + around.block));
+        if (broken !== 'numbers are reserved') fence = Math.max(fence, last);
+        return { kind: 'renewed', last, waiters: queue.length };
       }
       case 'release':
         return release(command);
@@ -123,7 +126,7 @@ export function run(
     const isKept = lock !== null && lapsedUntil <= now;
     const place = nowait ? undefined : (waits?.place ?? (isKept ? kept : undefined));
     if (lock !== null) {
-      told.push({ kind: 'wanted', token: lock.token });
+      if (!lock.token.startsWith('kept:')) told.push({ kind: 'wanted', token: lock.token });
       if (nowait) return { kind: 'busy' };
       return { kind: 'queued', token: me, place: join(me, place, old), ms: lock.until - now };
     }

@@ -191,6 +191,7 @@ function execute(next: World, i: number, bounds: Bounds, broken: Rule | undefine
       const first = isFenced ? Math.max(least, next.clock) : 0;
       return [first, isFenced ? first + BLOCK : 0];
     },
+    reserve: (least) => least,
     block: isFenced ? BLOCK : 0,
     broken,
   });
@@ -206,20 +207,24 @@ function execute(next: World, i: number, bounds: Bounds, broken: Rule | undefine
   }
 }
 
-/** What a script must never do, whatever its rules are. */
+/**
+ * What a script must never do, whatever its rules are.
+ * @param claimed the place of a new owner that was not in the queue, but whose call has waited
+ */
 export function brokenBy(
   before: KeyState,
   after: KeyState,
   told: readonly Message[],
   listens: (token: string) => boolean,
   processOf: (token: string) => unknown,
-): Invariant | undefined {
+  claimed = Infinity,
+): 'a grant reaches a listener' | 'first come, first served' | undefined {
   const owner = after.lock?.token;
   if (owner === undefined || owner === before.lock?.token) return undefined;
   const isGrant = told.some(({ kind, token }) => kind === 'grant' && token === owner);
   if (isGrant && !listens(owner)) return 'a grant reaches a listener';
   const isOfOwner = ({ token }: Waiter): boolean => processOf(token) === processOf(owner);
-  const mine = before.queue.find(isOfOwner)?.place ?? Infinity;
+  const mine = before.queue.find(isOfOwner)?.place ?? claimed;
   const isFirst = before.queue.every(
     (waiter) => isOfOwner(waiter) || waiter.place >= mine || !listens(waiter.token),
   );

@@ -1,7 +1,10 @@
+import type { History } from '../history.js';
 import type { BreakName } from '../server/breaks.js';
 import type { Entry } from '../server/keyspace.js';
 import type { LuaScripts } from '../server/lua-scripts.js';
-import { ModelServer } from '../server/model-server.js';
+import { ModelServer, type ScriptRun } from '../server/model-server.js';
+import type { Reply } from '../server/reply.js';
+import { nameOfScript } from '../server/script-names.js';
 import { BEGINNING } from '../world/virtual-node.js';
 import type { Machine } from './machine.js';
 
@@ -26,11 +29,19 @@ export class ServerHost {
   /** What the keys were after each command, for as long as a replica may lag. */
   #past: { readonly at: number; readonly entries: ReadonlyMap<string, Entry> }[] = [];
 
-  constructor(machine: Machine, scripts: LuaScripts, breaks?: BreakName) {
+  /** For whom it executes a command. */
+  #client = '';
+
+  constructor(machine: Machine, scripts: LuaScripts, history: History, breaks?: BreakName) {
     this.machine = machine;
     const micros = (): number =>
       Math.round((BEGINNING + this.#steppedMs + machine.time.now) * 1000);
-    this.model = new ModelServer({ scripts, micros, breaks });
+    const ran = (run: ScriptRun): void => {
+      const script = nameOfScript(run.script);
+      if (script === 'probe' || script === undefined) return;
+      history.tell({ type: 'ran', by: this.#client, ...run, script });
+    };
+    this.model = new ModelServer({ scripts, micros, breaks, ran });
   }
 
   get isUp(): boolean {
@@ -46,8 +57,14 @@ export class ServerHost {
     this.model.unsubscribe(end);
   }
 
-  /** Called after each command that may have written. */
-  remember(): void {
+  execute(client: string, name: string, args: readonly string[]): Reply {
+    this.#client = client;
+    const reply = this.model.command(name, args);
+    this.#remember();
+    return reply;
+  }
+
+  #remember(): void {
     const { now } = this.machine.time;
     this.#past.push({ at: now, entries: this.model.copy() });
     while ((this.#past[1]?.at ?? Infinity) < now - MOST_LAG_MS) this.#past.shift();
@@ -70,7 +87,7 @@ export class ServerHost {
       this.#past.findLast(({ at }) => at <= until)?.entries ?? new Map<string, Entry>();
     this.model.restart(lagMs === 0 ? this.model.copy() : entries);
     this.#past = [];
-    this.remember();
+    this.#remember();
   }
 
   stepClock(byMs: number): void {

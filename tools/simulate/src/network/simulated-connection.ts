@@ -317,8 +317,7 @@ class Socket implements ServerEnd {
       this.#server.model.subscribe(channel, this);
       reply = 1;
     } else {
-      reply = this.#server.model.command(name, args);
-      this.#server.remember();
+      reply = this.#server.execute(this.#machine.name, name, args);
     }
     this.#deliver(() => {
       this.#listener.heard(Buffer.from('+'));

@@ -16,6 +16,19 @@ export interface ModelServerOptions {
   readonly micros: () => number;
   /** What it does wrong. */
   readonly breaks?: BreakName | undefined;
+  /** Called after each script that was not refused. */
+  readonly ran?: (run: ScriptRun) => void;
+}
+
+/** What a script was given, and what it did that others see. */
+export interface ScriptRun {
+  readonly script: string;
+  readonly keys: readonly string[];
+  readonly args: readonly string[];
+  readonly reply: Reply;
+  readonly micros: number;
+  readonly listening: readonly string[];
+  readonly messages: readonly (readonly [channel: string, message: string])[];
 }
 
 /** The hashes of scripts, which are computed once. */
@@ -105,12 +118,20 @@ export class ModelServer {
     const keys = rest.slice(0, Number(count));
     const args = rest.slice(Number(count));
     const context = this.#context;
-    const { scripts, breaks } = this.#options;
+    const { scripts, breaks, ran, micros } = this.#options;
     const instead = breaks === undefined ? undefined : BREAKS[breaks];
-    return scripts.run(script, keys, args, (name, given) => {
+    const messages: [channel: string, message: string][] = [];
+    const reply = scripts.run(script, keys, args, (name, given) => {
       const broken = instead?.({ context, name, args: given });
+      if (name === 'PUBLISH') messages.push([given[0] ?? '', given[1] ?? '']);
       return broken === undefined ? execute(context, name, given) : broken;
     });
+    if (ran !== undefined && !(reply instanceof ErrorReply)) {
+      const heard = [...this.#channels].filter(([, subscribers]) => subscribers.size > 0);
+      const listening = heard.map(([channel]) => channel);
+      ran({ script, keys, args, reply, micros: micros(), listening, messages });
+    }
+    return reply;
   }
 
   get #context(): CommandContext {

@@ -1,0 +1,1 @@
+export { type Deviation, replay } from './replay.js';

@@ -1,0 +1,115 @@
+/** A history of the library is allowed; each forgery of it breaks the rule that it is named for. */
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import type { HistoryLine } from 'check-history';
+import { fileURLToPath } from 'node:url';
+import { runCommand, UNGUARDED } from '../../../test/support/run-command.js';
+import { replay } from '../src/replay.js';
+
+type Ran = Extract<HistoryLine, { type: 'ran' }>;
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+/** Three processes compete: they queue, hand over, re-check, and leave. */
+const SEED = '37';
+
+let lines: readonly HistoryLine[] = [];
+
+beforeAll(async () => {
+  const program = ['tools/simulate/dist/main.js', '--seed', SEED, '--print'];
+  const { stdout } = await runCommand(process.execPath, program, ROOT, UNGUARDED);
+  lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as HistoryLine);
+});
+
+const answers = ({ reply }: Ran, kind: string): boolean =>
+  Array.isArray(reply) && reply[0] === kind;
+const tells = ({ messages }: Ran, kind: string): boolean =>
+  messages.some(([, text]) => text.startsWith(kind));
+
+/** The rules that the history breaks when the first such step is changed. */
+function rulesBrokenBy(isIt: (ran: Ran) => boolean, change: (ran: Ran) => Partial<Ran>): string[] {
+  const index = lines.findIndex((line) => line.type === 'ran' && isIt(line));
+  expect(index).not.toBe(-1);
+  const forged = lines.map((line, i) =>
+    i === index ? ({ ...line, ...change(line as Ran) } as HistoryLine) : line,
+  );
+  return [...new Set(replay(forged).map(({ rule }) => rule))];
+}
+
+describe('a history of the simulator', () => {
+  it('is allowed as it is', () => {
+    expect(lines.filter(({ type }) => type === 'ran').length).toBeGreaterThan(50);
+    expect(replay(lines)).toEqual([]);
+  });
+
+  it('in which a lock is granted that another process has is not', () => {
+    const rules = rulesBrokenBy(
+      (ran) => ran.script === 'acquire' && answers(ran, 'queued'),
+      ({ args, micros }) => ({ reply: ['granted', args[0], micros, micros + 10_000, 0] }),
+    );
+    expect(rules).toEqual(['one holder at a time']);
+  });
+
+  it('in which the second waiter is granted the lock is not', () => {
+    const rules = rulesBrokenBy(
+      (ran) => tells(ran, 'g ') && tells(ran, 'h '),
+      ({ messages }) => {
+        const [grant = '', head = ''] = messages.map(([, text]) => text);
+        const [first = '', second = ''] = [grant.split(' ')[1], head.split(' ')[1]];
+        const [to] = messages.map(([channel]) => channel);
+        return { messages: [[to ?? '', grant.replace(first, second)]] };
+      },
+    );
+    expect(rules).toEqual(['first come, first served']);
+  });
+
+  it('in which a waiter is granted the lock that does not listen is not', () => {
+    const rules = rulesBrokenBy(
+      (ran) => tells(ran, 'g '),
+      () => ({ listening: [] }),
+    );
+    expect(rules).toEqual(['a grant reaches a listener']);
+  });
+
+  it('in which a fencing number comes again is not', () => {
+    const before = lines.find((line) => line.type === 'ran' && line.script === 'acquire') as Ran;
+    const rules = rulesBrokenBy(
+      (ran) => ran.keys[0] === before.keys[0] && ran !== before && answers(ran, 'granted'),
+      ({ reply }) => {
+        const [kind, token, , ...rest] = reply as unknown[];
+        return { reply: [kind, token, before.reply, ...rest] };
+      },
+    );
+    expect(rules).toEqual(['fences rise']);
+  });
+
+  it('in which a token is used for another attempt is not', () => {
+    const recheck = lines.find((line) => line.type === 'ran' && line.script === 'recheck') as Ran;
+    const [token = '', , ...rest] = recheck.args;
+    const other = lines.find(
+      (line) => line.type === 'ran' && line.script === 'acquire' && line.args[0] !== token,
+    ) as Ran;
+    const rules = rulesBrokenBy(
+      (ran) => ran.script === 'recheck',
+      () => ({ args: [token, other.args[0] ?? '', ...rest] }),
+    );
+    expect(rules).toContain('one token, one tenure');
+  });
+
+  it('in which a release is accepted from a process that has lost the lock is not', () => {
+    const rules = rulesBrokenBy(
+      (ran) => ran.script === 'release' && answers(ran, 'lost'),
+      () => ({ reply: ['released'] }),
+    );
+    expect(rules).toEqual(['as specified']);
+  });
+
+  it('in which a process enters without the lock is not', () => {
+    const index = lines.findIndex(({ type }) => type === 'entered');
+    const entered = lines[index] as Extract<HistoryLine, { type: 'entered' }>;
+    const other = lines.find((line) => line.type === 'ran' && line.by !== entered.process) as Ran;
+    const forged = lines.toSpliced(index + 1, 0, { ...entered, process: other.by, call: 'x' });
+    expect(replay(forged)).toMatchObject([{ rule: 'one holder at a time', at: entered.at }]);
+  });
+});
