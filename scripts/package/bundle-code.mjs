@@ -51,6 +51,7 @@ async function write(library, { output, ...options }) {
   });
   await bundle.write({
     ...output,
+    strict: output.format === 'cjs', // as ES modules always are: an unbound method must not get the global object
     chunkFileNames: 'parts/[name].js',
     // What is published is read and debugged, and names of classes are logged: only comments go.
     keepNames: true,

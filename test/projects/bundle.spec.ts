@@ -73,6 +73,22 @@ describe('the bundler', () => {
     expect(stdout).toBe('false Program true\nfalse\n2 true\n');
   });
 
+  it('keeps CommonJS as strict as the modules are', async () => {
+    const { project } = await bundle({
+      'index.js': `import { of } from 'rxjs'; export { core } from './a/core.js';
+        export const nest = function () { return [this, of]; };`,
+      'a/core.js': `export const core = function () { return this; };`,
+    });
+    project.link('rxjs');
+    project.write(
+      'unbound.mjs',
+      `import cjs from './dist/cjs/index.js';
+       const { core, nest } = cjs;
+       console.log(core(), nest()[0]);`,
+    );
+    expect((await project.node(['unbound.mjs'])).stdout).toBe('undefined undefined\n');
+  });
+
   it('keeps the names of two classes with the same name', async () => {
     const { project, message } = await bundle({
       'index.js': `export { A } from './a/a.js'; export { B } from './a/b.js';`,
