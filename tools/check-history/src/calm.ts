@@ -1,15 +1,15 @@
-import type { HistoryLine } from './history.js';
+import type { HistoryLine, OfProcess } from './history.js';
 
 /** When something was done to the server, or to a process. */
 export class Calm {
   readonly #disturbances: readonly number[];
-  readonly #absences: readonly number[];
+  readonly #absences: readonly { readonly at: number; readonly process: string }[];
 
   constructor(lines: readonly HistoryLine[]) {
     const timesOf = (...types: readonly HistoryLine['type'][]): number[] =>
       lines.filter(({ type }) => types.includes(type)).map(({ at }) => at);
     this.#disturbances = timesOf('disturbed', 'clock set back', 'clock set forward', 'lost data');
-    this.#absences = timesOf('died', 'paused', 'continued', 'closed');
+    this.#absences = lines.flatMap((line) => (isAbsence(line) ? [line] : []));
   }
 
   /** Whether nothing has disturbed the server between these times. */
@@ -19,6 +19,15 @@ export class Calm {
 
   /** The same, and every process went on as usual. */
   ofAll(from: number, until: number): boolean {
-    return this.ofServer(from, until) && !this.#absences.some((at) => at > from && at < until);
+    return this.ofServer(from, until) && this.of(() => true, from, until);
   }
+
+  /** Whether these processes went on as usual. */
+  of(isMeant: (process: string) => boolean, from: number, until: number): boolean {
+    return !this.#absences.some(({ at, process }) => at > from && at < until && isMeant(process));
+  }
+}
+
+function isAbsence(line: HistoryLine): line is OfProcess & { at: number } {
+  return ['died', 'paused', 'continued', 'closed'].includes(line.type);
 }

@@ -20,7 +20,9 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
       if (process === call.process) return [];
       const since = queuedSince(process, calls, at);
       const isBefore = since !== undefined && since.at + QUEUED_MS < came;
-      return isBefore && calm.ofAll(since.at - since.call.leaseMs, at) ? [since] : [];
+      if (!isBefore || !calm.ofServer(since.at - since.call.leaseMs, at)) return [];
+      const isOfThem = (other: string): boolean => other === process || other === call.process;
+      return calm.of(isOfThem, since.at, at) ? [since] : [];
     });
     return passed.slice(0, 1).map(({ call: first, at: since }) => {
       const text = `${call.name} got '${key}' ${Math.round(at - came)} ms after it came, before ${first.name}, which had waited for ${Math.round(at - since)} ms`;

@@ -74,6 +74,12 @@ describe('the checker of torture: exclusion', () => {
     }
   });
 
+  it('counts a hold for as long as its holder acts and believes, whatever its deadline says', () => {
+    const paused = 'a/1 10-900 validUntil=500; a/1 lost 850 expired; a stalled 100-800';
+    clean(paused, 'b/1 600-700');
+    includes(TWO_HOLDERS, paused, 'a/1 acted 650', 'b/1 600-700');
+  });
+
   it('sees a foreign client and a holder at the same time', () => {
     clean('foreign 10-40; a/1 41-50');
     finds(TWO_HOLDERS, 'foreign 10-40; a/1 30-50');
@@ -448,6 +454,18 @@ describe('the checker of torture: the terms of a hold', () => {
     clean(over, 'a stalled 1-9');
   });
 
+  it('does not end before its holder is told of it', () => {
+    const untold = /^a\/1 worked for 400 ms after the end of its hold of k, and was never told/;
+    finds(untold, 'a/1 10-900 validUntil=500');
+    clean('a/1 10-900 validUntil=500', 'a stalled 450-880');
+  });
+
+  it('ends for one who acts, too, however long its process stood still', () => {
+    const woken = 'a/1 10-900 validUntil=500; a stalled 100-800; a/1 lost 801 expired';
+    clean(woken, 'a/1 acted 90');
+    finds('a/1 acted 310 ms after the end of its hold of k', woken, 'a/1 acted 810');
+  });
+
   it('ends after maxHoldMs', () => {
     finds(/^a\/1 had k for 590 ms, its maxHoldMs is 200/, 'a/1 10-600 maxHoldMs=200');
   });
@@ -717,5 +735,40 @@ describe('the checker of torture: processes', () => {
   it('end what they began', () => {
     finds('a/1 never ended its hold', 'a/1 1- validUntil=5');
     finds('a/1 never ended its release', 'a/1 1- validUntil=5; a/1 ended 5');
+  });
+});
+
+describe('the checker of torture: what another checker finds, which knows nothing of this library', () => {
+  it('waiters that are served in the wrong order', () => {
+    const first = 'b/1 3010-3090 askedAt=100; c/1 3100-3200 askedAt=2500';
+    const wrong = 'c/1 3010-3090 askedAt=2500; b/1 3100-3200 askedAt=100';
+    clean('a/1 10-3000', first);
+    finds(/^who waits longer comes first: /, 'a/1 10-3000', wrong);
+    clean('a/1 10-3000', wrong, 'b stalled 110-400');
+  });
+
+  it('a key that is idle for 850 ms at each hand-over', () => {
+    const passed = (idleMs: number): string[] =>
+      Array.from({ length: 15 }, (_, n) => {
+        const at = n * 1_000;
+        return `p${n}/1 ${at + idleMs}-${at + 990} askedAt=${Math.max(0, at - 500)}`;
+      });
+    const found = (idleMs: number): string[] =>
+      judged(passed(idleMs), { gapMs: 900 }).violations.map(({ text }) => text);
+    expect(found(850)).toEqual([expect.stringMatching(/^a hand-over is prompt: /)]);
+    expect(found(50)).toEqual([]);
+  });
+
+  it('a wait that ends 1.5 s late', () => {
+    const late = (at: number): string => `a/1 asked 1 waitMs=1000; a/1 refused ${at}`;
+    finds(/^a wait ends in time: /, 'b/1 0-4000', late(2_501));
+    clean('b/1 0-4000', late(1_801));
+    clean('b/1 0-4000', late(2_501), 'trouble 900-1000');
+  });
+
+  it('the key of a dead holder that is kept for three leases', () => {
+    const dead = 'a/1 10- leaseMs=500 validUntil=600; a killed 600';
+    finds(/^a dead holder keeps a key for one lease: /, dead, 'b/1 2100-2110 askedAt=20');
+    clean(dead, 'b/1 1300-1310 askedAt=20');
   });
 });

@@ -114,7 +114,7 @@ function entryOf(
     stalled: { since },
     closing: { services: [`${process}.1a`] },
     closed: { services: [`${process}.1a`] },
-    ...{ aborted: {}, valid: {}, ensured: {}, ended: {}, killed: {}, exited: {} },
+    ...{ aborted: {}, valid: {}, ensured: {}, acted: {}, ended: {}, killed: {}, exited: {} },
   };
   if (usual[kind] === undefined) throw new Error(`no such kind of entry: ${kind}`);
   const about = ofCall === undefined ? { process } : { call: subject };

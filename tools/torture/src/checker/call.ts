@@ -6,6 +6,8 @@ export interface Call extends Omit<Entry<'asked'>, 'kind' | 'at' | 'call'>, Cour
   readonly askedAt: number;
   /** The last local deadline that its process knew. */
   validUntil: number;
+  /** When it last acted, and believed that it holds its keys. */
+  actedAt: number;
   /** The longest time that `ensureRemaining` asked for. */
   ensuredMs: number;
   /** Its process ended before the call did. */
@@ -38,9 +40,10 @@ export function overAt(call: Call): number {
   return call.released?.at ?? call.refused?.at ?? call.killedAt ?? Infinity;
 }
 
-/** Until when the call could believe that it held its keys. */
-export function believedUntil({ validUntil, lost, ended, killedAt = Infinity }: Call): number {
-  return Math.min(validUntil, lost?.at ?? Infinity, ended?.at ?? Infinity, killedAt);
+/** Until when the call could believe that it held its keys, and in any case until it last did. */
+export function believedUntil({ validUntil, actedAt, lost, ended, killedAt }: Call): number {
+  const overAt = Math.min(lost?.at ?? Infinity, ended?.at ?? Infinity, killedAt ?? Infinity);
+  return Math.max(actedAt, Math.min(validUntil, overAt));
 }
 
 /** How long the store may keep the lease after it was last prolonged. */
@@ -54,7 +57,7 @@ export function readCalls(history: readonly Entry[]): ReadonlyMap<string, Call> 
   for (const entry of history) {
     if (entry.kind === 'asked') {
       const { at: askedAt, call: id } = entry;
-      const known = { validUntil: -Infinity, ensuredMs: 0, inspections: [] };
+      const known = { validUntil: -Infinity, actedAt: -Infinity, ensuredMs: 0, inspections: [] };
       calls.set(id, { ...entry, ...known, id, askedAt });
     } else if (entry.kind === 'killed' || entry.kind === 'exited') {
       for (const call of calls.values()) {
@@ -71,6 +74,7 @@ export function readCalls(history: readonly Entry[]): ReadonlyMap<string, Call> 
 function note(call: Call, entry: Entry<keyof CallEvents>): void {
   if (entry.kind === 'valid') call.validUntil = Math.max(call.validUntil, entry.until);
   else if (entry.kind === 'ensured') call.ensuredMs = Math.max(call.ensuredMs, entry.ms);
+  else if (entry.kind === 'acted') call.actedAt = entry.at;
   else if (entry.kind === 'inspected') call.inspections.push(entry);
   else if (entry.kind !== 'lost' || call.lost === undefined) {
     Object.assign(call, { [entry.kind]: entry } satisfies Course);

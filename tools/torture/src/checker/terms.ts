@@ -22,6 +22,7 @@ export function* termViolations(facts: Facts): Iterable<string> {
     const lostAt = Math.min(...hold.map(({ call, key }) => lossOf(call, key)));
     for (const section of hold) {
       yield* validAtStart(section, facts);
+      yield* toldOfEnd(section, facts);
       yield* told(section, lostAt);
     }
     const [root] = hold;
@@ -31,6 +32,21 @@ export function* termViolations(facts: Facts): Iterable<string> {
     yield* inspected(root, facts);
     yield* longEnough(hold, facts);
   }
+}
+
+/** No call acts after the end of its hold, or works on after it without having been told of it. */
+function* toldOfEnd({ call, id, key, process }: OwnSection, facts: Facts): Iterable<string> {
+  const { validUntil, actedAt, ended, lost: loss } = call;
+  if (call.keys[0] !== key || validUntil === -Infinity) return;
+  const after = (at: number): number => at - Math.min(validUntil, loss?.at ?? Infinity);
+  if (after(actedAt) > NOTED_MS) {
+    yield `${id} acted ${after(actedAt).toFixed(0)} ms after the end of its hold of ${named(call)}`;
+  }
+  if (loss !== undefined || ended === undefined) return;
+  const since = { from: validUntil, until: ended.at };
+  const workedMs = after(ended.at) - facts.disturbances.stalledMs(process, since);
+  if (workedMs <= SLACK_MS) return;
+  yield `${id} worked for ${workedMs.toFixed(0)} ms after the end of its hold of ${named(call)}, and was never told of it`;
 }
 
 function lossOf({ lost: loss }: Call, key: string): number {

@@ -37,6 +37,11 @@ export interface CallEvents {
   valid: { readonly until: number };
   /** `ensureRemaining` was called, so from here on the lease may be longer than was asked for. */
   ensured: { readonly ms: number };
+  /**
+   * The call changed what its keys guard, which is this history: it is outside of Redis, nothing in it is ever changed,
+   * and it does not ask who holds what. The call believed that it holds its keys.
+   */
+  acted: object;
   /** The hold's signal aborted. */
   lost: { readonly key: string; readonly reason: string };
   /** The work under the hold is over, but the release has not been asked for yet. */

@@ -110,8 +110,10 @@ export class Caller {
     if (random.chance(0.002)) block(random.between(10, this.terms.leaseMs * 1.5));
     const end = monotonicMs() + ms;
     const isObedient = random.chance(0.5); // the other calls go on although they were told to stop
+    call.act();
     while (monotonicMs() < end && !(isObedient && lock.signal.aborted)) {
       await sleep(Math.min(10, Math.max(0, end - monotonicMs())));
+      call.act();
     }
     if (ms > 100 && random.chance(0.3)) await this.#inspect(call, lock);
   }

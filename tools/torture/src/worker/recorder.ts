@@ -136,6 +136,14 @@ export class RecordedCall {
     this.note('valid', { until });
   }
 
+  /** Changes what its keys guard, if it believes that it holds them. */
+  act(): void {
+    const at = monotonicMs(); // it may stand still between its look at the lock and what it writes
+    if (this.#lock?.isHeld !== true || this.#signal?.aborted !== false) return;
+    this.noteDeadline();
+    this.note('acted', {}, at);
+  }
+
   /** The work is over. The release comes after this. */
   ended(): void {
     this.noteDeadline();

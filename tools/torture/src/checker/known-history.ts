@@ -1,0 +1,112 @@
+import { checkHistory, type Finding, type HistoryLine } from 'check-history';
+import { groupBy } from '../collections.js';
+import { type Fault, MAIN_PROCESS, SLOW_PULSE } from '../history/entry.js';
+import { CROWD_KEYS } from '../keys.js';
+import { type Call, leaseLengthMs } from './call.js';
+import type { Facts } from './facts.js';
+import { freeFrom } from './occupation.js';
+
+/** What it judges of a history of torture. The rules here know more of what excuses two holders, or a free key. */
+const RULES: ReadonlySet<Finding['rule']> = new Set([
+  'a wait ends in time',
+  'a dead holder keeps a key for one lease',
+  'who waits longer comes first',
+  'a hand-over is prompt',
+]);
+
+/** Each is wanted for a moment only, and they are so many that reading them takes long. */
+const CROWD: ReadonlySet<string> = new Set(CROWD_KEYS);
+
+/** What is disturbed is told again and again until it is over. */
+const TOLD_EVERY_MS = 250;
+/** How long what was done to a server or a key has effects, at most. */
+const HEALING_MS = 3_500;
+/** A process or a server that stands still for less than this explains none of what is found. */
+const SHORT_MS = 200;
+
+function healingMsOf({ name, at, until, healingMs = HEALING_MS }: Fault): number {
+  return name === SLOW_PULSE && until - at < SHORT_MS ? 0 : healingMs;
+}
+
+/** What a checker says that knows nothing of this library, nor of this tool. */
+export function* knownViolations(facts: Facts): Iterable<string> {
+  for (const { rule, text } of checkHistory(linesOf(facts))) {
+    if (RULES.has(rule)) yield `${rule}: ${text}`;
+  }
+}
+
+/** The history as that checker reads it. For it, each lock service is a process, and calls inside of calls are one. */
+function linesOf(facts: Facts): HistoryLine[] {
+  const { calls, own, history } = facts;
+  const holds = groupBy(own, ({ hold }) => hold);
+  const freeAt = new Map<Call, number>();
+  for (const sections of holds.values()) {
+    for (const { call } of sections) {
+      freeAt.set(call, Math.max(freeAt.get(call) ?? -Infinity, ...sections.map(freeFrom)));
+    }
+  }
+  const services = new Map<string, Set<string>>();
+  const lines: HistoryLine[] = [];
+  for (const call of calls.values()) {
+    services.set(call.process, (services.get(call.process) ?? new Set()).add(call.service));
+    const isJudged = call.keys.every((key) => !CROWD.has(key)) && !isInside(call, calls);
+    if (isJudged) lines.push(...linesOfCall(call, freeAt.get(call)));
+  }
+  for (const entry of history) {
+    const { at } = entry;
+    const tell = (type: 'paused' | 'continued' | 'died' | 'closed', when = at): void => {
+      if (!('process' in entry)) return;
+      for (const process of services.get(entry.process) ?? []) {
+        lines.push({ at: when, process, type });
+      }
+    };
+    if (entry.kind === 'killed' || entry.kind === 'exited') tell('died');
+    if (entry.kind === 'closing' || entry.kind === 'closed') tell('closed');
+    if (entry.kind === 'stalled' && at - entry.since >= SHORT_MS) {
+      tell('paused', entry.since);
+      tell('continued');
+      if (entry.process === MAIN_PROCESS) lines.push(...disturbed(entry.since, at, 'stalled'));
+    }
+    if (entry.kind === 'foreign') lines.push(...disturbed(at, entry.until, entry.kind));
+    if (entry.kind === 'fault' && (entry.disturbs !== 'nothing' || entry.silences !== undefined)) {
+      lines.push(...disturbed(at, entry.until + healingMsOf(entry), entry.name));
+    }
+  }
+  return lines.sort((a, b) => a.at - b.at);
+}
+
+function linesOfCall(call: Call, freeAt: number | undefined): HistoryLine[] {
+  const { service: process, id, keys, waitMs, askedAt, held, refused } = call;
+  const of = { process, call: id };
+  const called = { ...of, type: 'called', keys, waitMs, leaseMs: leaseLengthMs(call) } as const;
+  const lines: HistoryLine[] = [{ at: askedAt, ...called }];
+  if (refused !== undefined) {
+    const outcome = refused.code === 'LOCK_NOT_ACQUIRED' ? 'busy' : 'failed';
+    lines.push({ at: refused.at, ...of, type: 'ended', outcome });
+  }
+  if (held === undefined) return lines;
+  const believed = held.remainingMs > 0;
+  lines.push({ at: held.at, ...of, type: 'entered', fences: held.tokens, believed });
+  if (call.killedAt !== undefined || freeAt === undefined || freeAt === Infinity) return lines;
+  const left = { at: freeAt, ...of, type: 'left' } as const;
+  return [...lines, left, { ...left, type: 'ended', outcome: 'done' }];
+}
+
+/** Whether a call shares the hold of one around it, or never had its keys and so kept nobody from them. */
+function isInside(call: Call, calls: Facts['calls']): boolean {
+  if (call.parent === undefined) return false;
+  const outer = calls.get(call.parent);
+  if (call.held === undefined || outer === undefined) return true;
+  const { tokens } = call.held;
+  const isShared = Object.entries(outer.held?.tokens ?? {}).some(
+    ([key, token]) => tokens[key] === token,
+  );
+  return isShared && call.keys.every((key) => outer.keys.includes(key));
+}
+
+function disturbed(from: number, until: number, what: string): HistoryLine[] {
+  const count = Math.ceil((until - from) / TOLD_EVERY_MS);
+  return Array.from({ length: count + 1 }, (_, n) => {
+    return { at: Math.min(until, from + n * TOLD_EVERY_MS), type: 'disturbed', what };
+  });
+}
