@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeEach, describe, expect } from '@jest/globals
 import { LockService, RedisLockModule } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HeldLock } from '../../libs/nestjs-locked/src/core/calls/held-lock.js';
-import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { makeGate } from '../support/gate.js';
@@ -42,6 +42,7 @@ describe('a holder', () => {
       const held = await observer.holder(key);
 
       await sleep(leaseMs / 3 - 500); // the first renewal is due while errors occur
+      afterTest(() => admin.replicaof('NO', 'ONE'));
       await admin.replicaof('127.0.0.1', 1);
       const types = (): string[] => events.map(({ type }) => type);
       await eventually(() => expect(types()).toContain('renewal-unknown'));
@@ -76,6 +77,34 @@ describe('a holder', () => {
       expect(await observer.holder(key)).toBeNull();
       expect(events).toMatchObject([{ type: 'lost' }]);
       expect(ms).toBeLessThan((10 * SAFE_LEASE_MS) / 3);
+      measure('told after', ms, `ms of ${SAFE_LEASE_MS / 3}`);
+    },
+  );
+
+  fault(
+    'key evicted, because the memory is full and the policy allows it',
+    "'deleted' at the next renewal [G9]",
+    async (measure) => {
+      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
+      const lock = await engine.acquire(key);
+      const admin = openAdmin(server.url);
+      afterTest(async () => {
+        await admin.config('SET', 'maxmemory', '0');
+        await admin.config('SET', 'maxmemory-policy', 'noeviction');
+      });
+
+      await admin.config('SET', 'maxmemory-policy', 'volatile-random'); // locks only: nothing else expires
+      await admin.config('SET', 'maxmemory', '1');
+      await eventually(async () => {
+        await admin.get(key); // Redis evicts when it executes a command
+        expect(await observer.holder(key)).toBeNull();
+      });
+      await admin.config('SET', 'maxmemory', '0');
+      const ms = await toldAfter(lock);
+
+      expect(lock.signal.reason).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
+      expect(await observer.holder(key)).toBeNull();
+      expect(events.map(({ type }) => type)).toEqual(['lost']);
       measure('told after', ms, `ms of ${SAFE_LEASE_MS / 3}`);
     },
   );
@@ -199,12 +228,12 @@ describe('clocks', () => {
     'no effect on exclusion [D119, G6]',
     async (measure) => {
       let offset = 0;
-      const clock: Clock = {
-        now: () => systemClock.now(),
-        after: (ms, fire) => systemClock.after(ms, fire),
-        wallNow: () => systemClock.wallNow() + offset,
-      };
-      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS, clock });
+      const wallNow = Date.now;
+      Date.now = () => wallNow() + offset;
+      afterTest(() => {
+        Date.now = wallNow;
+      });
+      const { engine, events } = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const other = await openLocks(server.url, { leaseMs: SAFE_LEASE_MS });
       const lock = await engine.acquire(key);
       const token = await observer.holder(key);

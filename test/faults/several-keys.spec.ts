@@ -207,12 +207,26 @@ describe('an operator', () => {
     },
   );
 
-  fault('revokes a held lock', 'LockLostError [G10]', async () => {
-    const one = await openLocks(server.url, { leaseMs: LEASE_MS });
-    const key = uniqueKey();
-    const lock = await one.engine.acquire(key);
-    await one.engine.forceRelease(key);
-    await eventually(async () => expect(lock.signal.aborted).toBe(true));
-    expect(() => lock.assertHeld()).toThrow(LockLostError);
-  });
+  fault(
+    'revokes a held lock',
+    'its signal aborts at once, and the next caller enters a second later [G10]',
+    async (measure) => {
+      const leaseMs = 120_000; // the next renewal is far away
+      const one = await openLocks(server.url, { leaseMs });
+      const two = await openLocks(server.url, { leaseMs, waitMs: 60_000 });
+      const key = uniqueKey();
+      const lock = await one.engine.acquire(key);
+      const from = performance.now();
+      await two.engine.forceRelease(key);
+      const entering = two.engine.acquire(key);
+      await eventually(() => expect(lock.signal.aborted).toBe(true), leaseMs / 6);
+      measure('told after', performance.now() - from, 'ms');
+      expect(() => lock.assertHeld()).toThrow(LockLostError);
+      const next = await entering;
+      expect(performance.now() - from).toBeGreaterThan(999);
+      expect(performance.now() - from).toBeLessThan(leaseMs / 6);
+      next.assertHeld();
+      await next.release();
+    },
+  );
 });

@@ -340,11 +340,12 @@ describe('Redis', () => {
     const { at, remainingMs } = await holding.probe();
     const deadline = at + remainingMs;
     expect(remainingMs).toBeGreaterThan(0);
+    const timer = holder!.call('wait', remainingMs); // as late as the signal, on a busy machine
 
     const lost = await holding.lost;
     expect(lost).toMatchObject({ code: 'LOCK_LOST', reason: 'expired' });
     expect(lost.at).toBeGreaterThanOrEqual(deadline - 1);
-    expect(lost.at).toBeLessThan(deadline + SOON_MS);
+    expect(lost.at).toBeLessThan((await timer) + 50);
     expect(await holding.probe()).toMatchObject({ isHeld: false, assertHeld: 'LOCK_LOST' });
 
     server.resume();

@@ -75,6 +75,11 @@ const commands = {
     };
   },
 
+  async wait(ms) {
+    await sleep(ms);
+    return now();
+  },
+
   async race({ key, counter, callers, times, pauseMs }) {
     /** @type {HoldRecord[]} */
     const records = [];

@@ -73,6 +73,8 @@ export interface LockWorkerCommands {
   }): Promise<HoldRecord>;
   release(attempt: number): Promise<void>;
   probe(attempt: number): Promise<Probe>;
+  /** Sets a timer. @returns when it fired */
+  wait(ms: number): Promise<number>;
   /** Each caller increments a counter in Redis `times` times under the lock: read, pause, write. */
   race(order: {
     key: string;
