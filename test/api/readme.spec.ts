@@ -33,7 +33,7 @@ it('the Redis user of docs/installation.md has all rights that locks need', asyn
   const connection = `redis://app:password@127.0.0.1:${server.port}`;
   const apps = await Promise.all(
     [1, 2].map(() =>
-      startNest({ imports: [library.RedisLockModule.forRoot({ connection, leaseMs: 500 })] }),
+      startNest({ imports: [library.RedisLockModule.forRoot({ connection, leaseMs: 5_000 })] }),
     ),
   );
   const locks = apps.map((app) => app.get(library.LockService));
@@ -41,7 +41,7 @@ it('the Redis user of docs/installation.md has all rights that locks need', asyn
   const calls = Array.from({ length: 10 }, async (_, call) =>
     locks[call % 2]?.withLock('key', async () => {
       expect(++inside).toBe(1);
-      await new Promise((resolve) => setTimeout(resolve, call === 0 ? 600 : 2));
+      await new Promise((resolve) => setTimeout(resolve, call === 0 ? 2_500 : 2));
       inside -= 1;
     }),
   );

@@ -1,5 +1,5 @@
 import { checkHistory, type HistoryLine } from 'check-history';
-import { replay } from '../../spec/dist/index.js';
+import { replay } from 'spec';
 
 /** Who judges a history: by what was done and believed, or by what the specification of the protocol allows. */
 export const JUDGE_NAMES = ['check-history', 'spec'] as const;
