@@ -13,7 +13,7 @@ export async function bundleCode(library) {
   const commonJs = join(library.dist, 'cjs');
   await write(library, {
     input: Object.fromEntries(bundles.map((name) => [name, PREFIX + name])),
-    plugins: [entriesOf(shared), builtinModules, dependenciesOnUse(library)],
+    plugins: [entriesOf(shared), builtinModules, shortExports, dependenciesOnUse(library)],
     preserveEntrySignatures: 'allow-extension', // as includeDependenciesRecursively requires
     output: {
       format: 'cjs',
@@ -56,7 +56,7 @@ async function write(library, { output, ...options }) {
     // What is published is read and debugged, and names of classes are logged: only comments go.
     keepNames: true,
     minifyInternalExports: false,
-    comments: { annotation: true, jsdoc: false, legal: false },
+    comments: { annotation: output.format === 'esm', jsdoc: false, legal: false },
     esModule: true,
   });
   await bundle.close();
@@ -102,6 +102,18 @@ const builtinModules = {
   name: 'builtin modules',
   renderChunk: (code) =>
     code.replace(/\brequire\(("node:[^"]+")\)/g, 'process.getBuiltinModule($1)'),
+};
+
+/** What only our own files require needs no form of which Node can read the names. */
+const shortExports = {
+  name: 'short exports',
+  renderChunk: (code, { isEntry }) =>
+    isEntry
+      ? code
+      : code.replace(
+          /\{\s+enumerable: true,\s+get: function \(\) \{\s+return (\w+);\s+\}\s+\}\);$/gm,
+          '{ enumerable: true, get: () => $1 });',
+        ),
 };
 
 /** What is imported in the background is required at once: a moment later, Jest may have reset its modules. */
