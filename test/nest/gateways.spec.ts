@@ -123,7 +123,7 @@ describe.each([
   async function startShop(url = redis.url) {
     const { app, url: address } = await startHttp(
       {
-        imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 600 })],
+        imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 3_000 })],
         providers: [Stock, StockGateway],
       },
       (gateway) => gateway.useWebSocketAdapter(adapter(gateway)),

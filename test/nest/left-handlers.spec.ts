@@ -223,7 +223,7 @@ async function startShop(
   mayEnd = makeGate();
   const { app, url } = await startHttp(
     {
-      imports: [RedisLockModule.forRoot({ connection: redis.url, leaseMs: 600 })],
+      imports: [RedisLockModule.forRoot({ connection: redis.url, leaseMs: 3_000 })],
       controllers: [StockController],
       providers: [
         StockGateway,

@@ -114,7 +114,7 @@ describe.each(ADAPTERS)('an event stream on %s', (_, adapter) => {
   async function startShop(url = redis.url) {
     const { app, url: address } = await startHttp(
       {
-        imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 600 })],
+        imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 3_000 })],
         controllers: [StockController as Type],
       },
       undefined,

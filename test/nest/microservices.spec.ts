@@ -141,7 +141,7 @@ async function startService(transport: string, parts: ServiceParts = {}): Promis
   const useValue = filter && new LockExceptionFilter(filter);
   const root = {
     module: class Root {},
-    imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 600 })],
+    imports: [RedisLockModule.forRoot({ connection: url, leaseMs: 3_000 })],
     controllers: [controller],
     providers: [Stock, ...(useValue ? [{ provide: APP_FILTER, useValue }] : [])],
   };

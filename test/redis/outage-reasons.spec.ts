@@ -105,6 +105,6 @@ describe('the reason of an outage', () => {
     expect(reasons(events)).toHaveLength(1);
     await server.kill();
     await eventually(() => expect(reasons(events).at(-1)).toContain('ECONNREFUSED'));
-    expect(reasons(events).join()).not.toContain('Redis has said nothing');
+    expect(reasons(events).slice(1).join()).not.toContain('Redis has said nothing');
   });
 });

@@ -16,7 +16,7 @@ import { startRedisCluster } from '../support/own-cluster.js';
 import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-const LEASE_MS = 900;
+const LEASE_MS = 2_500;
 
 /** As written on the page: what everybody needs, and what each case needs in addition. */
 const page = readFileSync('docs/installation.md', 'utf8');
