@@ -113,6 +113,10 @@ describe('lockKey', () => {
     expect(() => lockKey`stock:<${1}>`).toThrow("'<' is reserved for placeholders; leave it out");
     expect(() => lockKey`stock/:${'id'}`).toThrow("'/:' before a value is route syntax");
     expect(lockKey`stock:${'id'}/:`).toBe('stock:id/:');
+    expect(() => lockKey`stock:%${'s'}`).toThrow(
+      "'%' before a value is the beginning of a placeholder",
+    );
+    expect(lockKey`${'fe80'}%${'s'}`).toBe('fe80%s');
     expect(() => lockKey`stock:<id>:${1}`).toThrow(
       "'<id>' is not filled in, so that all calls would share one lock; write lockKey`stock:${id}:${value}`",
     );
@@ -155,6 +159,8 @@ describe('assertLockKey', () => {
   it.each([
     ['stock:<id>', '<id>', '${id}', "keyFor('stock:<id>', { id })"],
     ['stock:%s', '%s', '${value}', "keyFor('stock:<value>', { value })"],
+    ['stock:%s-new', '%s', '${value}-new', "keyFor('stock:<value>-new', { value })"],
+    ['stock:old_%d', '%d', 'old_${value}', "keyFor('stock:old_<value>', { value })"],
     ['stock:{id}', '{id}', '${id}', "keyFor('stock:<id>', { id })"],
     ['stock:${id}', '${id}', '${id}', "keyFor('stock:<id>', { id })"],
     ['stock:{{ id }}', '{{ id }}', '${id}', "keyFor('stock:<id>', { id })"],

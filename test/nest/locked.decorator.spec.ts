@@ -365,8 +365,14 @@ describe('@Locked: decoration', () => {
     const decorated = (template: string) => (): unknown => {
       class Stock {
         @Locked(template)
-        async take(id: string, order: unknown, @KeyParam('count') n: number, $raw: string) {
-          return Promise.resolve([id, order, n, $raw]);
+        async take(
+          id: string,
+          order: unknown,
+          @KeyParam('count') n: number,
+          $raw: string,
+          { price }: { price: number },
+        ) {
+          return Promise.resolve([id, order, n, $raw, price]);
         }
       }
       return Stock;
@@ -387,9 +393,13 @@ describe('@Locked: decoration', () => {
     ])('is refused: %s', (template, name, meant) => {
       expect(decorated(template)).toThrow(LockConfigError);
       expect(decorated(template)).toThrow(
-        `Invalid key template '${template}' of Stock.take: '${name}' is not filled in, so that all calls would share one lock; write '${meant}'`,
+        `Invalid key template '${template}' of Stock.take: '${name}' is not filled in, so that all calls would share one lock; write '${meant}', or another text if no value is meant`,
       );
       expect(decorated(meant)).not.toThrow();
+    });
+
+    it('is refused for a parameter that is taken out of its argument', () => {
+      expect(decorated('stock:#price')).toThrow("'#price' is not filled in");
     });
 
     it.each([

@@ -105,10 +105,11 @@ export function textProblem(text: string, remedy: () => string): string | undefi
   return reservedProblem(text, remedy);
 }
 
-/** The problem of the text before a value: with some values, `/:` would be the beginning of a route parameter. */
+/** The problem of the text before a value, which would be a placeholder with some values. */
 export function precedingProblem(text: string): string | undefined {
-  return text.endsWith('/:')
-    ? "'/:' before a value is route syntax; leave the colon out"
+  if (text.endsWith('/:')) return "'/:' before a value is route syntax; leave the colon out";
+  return /[-:/_.]%$/.test(text)
+    ? "'%' before a value is the beginning of a placeholder; leave it out"
     : undefined;
 }
 

@@ -2,11 +2,11 @@ import { quoted } from '../runtime/quoted.js';
 import { type Placeholder, placeholderFor } from './placeholder.js';
 
 /** What the text of a key may not have; one test for all of it, because every call makes it. */
-const RESERVED = /[<{}]|\/:[A-Za-z_]|\[object \w+\]|%[sd](?![^:/])(?<![^:/]..)/;
+const RESERVED = /[<{}]|\/:[A-Za-z_]|\[object \w+\]|%[sd](?![^-:/_.])(?<![^-:/_.]..)/;
 
 /** What stands for a value in template literals, other languages, templates and routes; each names it in a group. */
 const PLACEHOLDERS =
-  /\$\{([^{}]*)\}|#?\{+([\p{ID_Continue}$#.[\] ]+)\}+|<([^<>]+)>|(?<=\/):([A-Za-z_]\w*)|(?<![^:/])%[sd](?![^:/])/gu;
+  /\$\{([^{}]*)\}|#?\{+([\p{ID_Continue}$#.[\] ]+)\}+|<([^<>]+)>|(?<=\/):([A-Za-z_]\w*)|(?<![^-:/_.])%[sd](?![^-:/_.])/gu;
 
 const NAME = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*(?:\.[\p{ID_Continue}$]+)*)`;
 
@@ -62,7 +62,10 @@ export function markedProblem(
     found ??= marked;
     return placeholder.text;
   });
-  return found && `${notFilledIn(found)}; write ${quoted(template)}`;
+  return (
+    found &&
+    `${notFilledIn(found)}; write ${quoted(template)}, or another text if no value is meant`
+  );
 }
 
 /**

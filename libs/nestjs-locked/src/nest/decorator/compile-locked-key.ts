@@ -64,7 +64,7 @@ function isNameOfParameter(name: string, method: DecoratedMethod): boolean {
   if ([...name].length === 1) return false;
   const parameters = readParameters(method) ?? [];
   return (
-    parameters.some((parameter) => parameter.name === name) ||
+    parameters.some((it) => [it, ...it.parts].some((part) => part.name === name)) ||
     lockKeyBindings(method.target, method.name).has(name)
   );
 }
