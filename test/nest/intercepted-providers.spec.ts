@@ -11,6 +11,7 @@ import {
   UseInterceptors,
   UsePipes,
 } from '@nestjs/common';
+import { Cron } from '@nestjs/schedule';
 import { LockConfigError, LockInterceptor } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
 import { startNest } from '../support/nest-app.js';
@@ -54,8 +55,32 @@ describe('a LockInterceptor on a method of a provider', () => {
     const started = start({ providers: [OnMethod] });
     await expect(started).rejects.toThrow(LockConfigError);
     await expect(started).rejects.toThrow(
-      /^Cannot lock OnMethod.take with LockInterceptor\('stock:<params.id>'\): Nest runs interceptors only where a request arrives, and this is a method of a provider, so it would never be locked; use @Locked there, or the interceptor on the route that calls it$/,
+      /^Cannot lock OnMethod.take with LockInterceptor\('stock:<params.id>'\): Nest runs interceptors only where a request arrives, and none arrives at this method, so it would never be locked; use @Locked there, or the interceptor on the route that calls it$/,
     );
+  });
+
+  it('is refused on a job, for which it is never run either', async () => {
+    @Injectable()
+    class Jobs {
+      @Cron('* * * * *')
+      @Locked()
+      report(): void {}
+    }
+    await expect(start({ providers: [Jobs] })).rejects.toThrow('Cannot lock Jobs.report with');
+  });
+
+  it('is refused on a method of a controller that is no route', async () => {
+    @Controller('stock')
+    class Helper {
+      @Get()
+      take(): void {
+        this.log();
+      }
+
+      @Locked()
+      log(): void {}
+    }
+    await expect(start({ controllers: [Helper] })).rejects.toThrow('Cannot lock Helper.log with');
   });
 
   it.each([OnClass, Inherits])(
@@ -115,6 +140,15 @@ class Routes extends Base {
   override take(): void {}
 }
 
+@Locked()
+@Controller('stock')
+class RoutesAndHelper {
+  @Get()
+  take(): void {}
+
+  log(): void {}
+}
+
 /** As the handlers of other packages are marked, which call their interceptors. */
 @Injectable()
 class MarkedMethod {
@@ -142,6 +176,7 @@ class MarkedOnce {
 
 it.each([
   ['a route', { controllers: [Routes] }],
+  ['a controller', { controllers: [RoutesAndHelper] }],
   ['a method that another package has marked', { providers: [MarkedMethod] }],
   ['a class that another package has marked', { providers: [MarkedClass] }],
   ['a class with such a method and another', { providers: [MarkedOnce] }],

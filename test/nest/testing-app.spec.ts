@@ -251,14 +251,19 @@ describe('overrideLocks()', () => {
     expect(connections).toBe(0);
   });
 
-  it('works for an application that uses another copy of this package', async () => {
+  it.each([
+    "RedisLockModule.forRoot({ connection: 'redis://127.0.0.1:1', waitMs: 0 })",
+    'LockTestingModule.forRoot()',
+  ])('works for an application that uses another copy of this package: %s', async (module) => {
     const program = `
       import 'reflect-metadata';
       import { Test } from '@nestjs/testing';
       import { overrideLocks } from 'nestjs-locked/testing';
       import { createRequire } from 'node:module';
-      const { LockService, RedisLockModule } = createRequire(import.meta.url)('nestjs-locked');
-      const imports = [RedisLockModule.forRoot({ connection: 'redis://127.0.0.1:1', waitMs: 0 })];
+      const require = createRequire(import.meta.url);
+      const { LockService, RedisLockModule } = require('nestjs-locked');
+      const { LockTestingModule } = require('nestjs-locked/testing');
+      const imports = [${module}];
       const builder = Test.createTestingModule({ imports });
       const locks = overrideLocks(builder);
       const module = await (await builder.compile()).init();

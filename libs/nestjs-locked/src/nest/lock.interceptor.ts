@@ -79,7 +79,7 @@ import { relayObservable } from './result/relay-observable.js';
  * @example @UseInterceptors(LockInterceptor('stock:<params.id>'))
  * @throws LockConfigError for a wrong template or option. The application does not start if a placeholder names a part
  * that a route using the interceptor cannot have (a global interceptor fails at the first request), or if the
- * interceptor is on a method of a provider, which Nest does not intercept
+ * interceptor is on a method that is no route, which Nest does not intercept
  */
 export function LockInterceptor(
   key: string | RequestKey,
@@ -103,7 +103,7 @@ export function LockInterceptor(
     /**
      * All modules are known here, and nothing is connected yet.
      * @throws LockConfigError if the key is built from a part that a route can never have, if the interceptor is on a
-     * method of an ordinary provider, which Nest does not intercept, or in a decorator for guards, pipes or filters
+     * method that is no route, which Nest does not intercept, or in a decorator for guards, pipes or filters
      */
     constructor(
       @Inject(lockServiceToken(service)) private readonly locks: LockService,
@@ -121,7 +121,7 @@ export function LockInterceptor(
       const [method] = neverIntercepted;
       if (method === undefined) return;
       throw new LockConfigError(
-        `Cannot lock ${method} with ${shownName}: Nest runs interceptors only where a request arrives, and this is a method of a provider, so it would never be locked; use @Locked there, or the interceptor on the route that calls it`,
+        `Cannot lock ${method} with ${shownName}: Nest runs interceptors only where a request arrives, and none arrives at this method, so it would never be locked; use @Locked there, or the interceptor on the route that calls it`,
       );
     }
 

@@ -23,7 +23,7 @@ export interface LockTestingModuleOptions extends LockServiceOptions {
 }
 
 /** The locks of modules whose options name none; `overrideLocks` replaces them. */
-export const DEFAULT_LOCKS = Symbol('TestLocks');
+export const DEFAULT_LOCKS = Symbol.for('nestjs-locked/TestLocks');
 
 const NOT_IN_MEMORY = adviceForEach(
   Object.keys({ ...MODULE_OPTIONS, ...EXTRA_OPTIONS }),

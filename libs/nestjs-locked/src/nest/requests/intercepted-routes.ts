@@ -29,9 +29,12 @@ const OTHER_DECORATORS = {
   __exceptionFilters__: '@UseFilters',
 };
 
-/** Metadata of an ordinary provider and its methods. Anything else may mark what another package calls like a route. */
+/**
+ * Metadata of an ordinary provider and its methods, or what `@nestjs/schedule` and `@nestjs/bullmq` call, without
+ * interceptors. Anything else may mark what another package calls like a route.
+ */
 const ORDINARY =
-  /^(?:design:|self:|optional:|scope:options$|__(?:injectable|interceptors|guards|pipes|exceptionFilters)__$)/;
+  /^(?:design:|self:|optional:|bullmq:|SCHEDULE|scope:options$|__(?:injectable|interceptors|guards|pipes|exceptionFilters)__$)/;
 
 interface Class {
   readonly name: string;
@@ -40,7 +43,7 @@ interface Class {
 
 export interface InterceptedMethods {
   readonly routes: readonly Route[];
-  /** Methods of ordinary providers, for which Nest never runs an interceptor: `StockService.take`. */
+  /** Methods that are no routes, for which Nest never runs an interceptor: `StockService.take`. */
   readonly neverIntercepted: readonly string[];
   /** Where a decorator of another kind names it: `@UseFilters` on `StockController.take`. */
   readonly misplaced: readonly { readonly decorator: string; readonly on: string }[];
@@ -74,8 +77,14 @@ export function methodsUnder(interceptor: Type, modules: ModulesContainer): Inte
         );
         routes.push(...[...new Set(kinds)].map((kind) => ({ callSite, kind })));
       }
-      if ([metatype, ...methods.map(({ method }) => method)].every(isOrdinary)) {
-        neverIntercepted.push(...methods.map(({ callSite }) => callSite));
+      const isOrdinaryProvider = [metatype, ...methods.map(({ method }) => method)].every(
+        isOrdinary,
+      );
+      const isController = controllers.has(wrapper.token as Type);
+      for (const { callSite, method } of methods) {
+        const isHelper =
+          isController && isOrdinary(method) && isNamedOn(method, interceptor, INTERCEPTORS);
+        if (isOrdinaryProvider || isHelper) neverIntercepted.push(callSite);
       }
     }
   }
