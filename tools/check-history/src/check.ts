@@ -11,8 +11,10 @@ const WAIT_SLACK_MS = 7_000;
 /** The same if nothing has disturbed the server. */
 const CALM_WAIT_SLACK_MS = 1_000;
 
-/** How long a released key may be free before somebody who waits gets it: packets may be lost and sent again. */
-const FREE_SLACK_MS = 1_500;
+/** How long a released key may be free before somebody who waits gets it: packets may be lost more than once. */
+const FREE_SLACK_MS = 2_000;
+/** For how long a process that has died may be granted a key before the next one gets it, beside a round trip. */
+const DEAD_GRANT_MS = 1_100;
 
 /** @param lines a whole history, with its end */
 export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
@@ -105,7 +107,8 @@ function servedKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] 
     if (call.keys.length > 1 || until === undefined) return [];
     const since = from - leaseMs - FREE_SLACK_MS;
     if (!calm.ofServer(since, until)) return [];
-    const limitMs = FREE_SLACK_MS + (calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs);
+    const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
+    const limitMs = FREE_SLACK_MS + calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
     const longest = longestGap(from, until, taken);
     if (longest <= limitMs) return [];
     const text = `${call.name} waited for '${key}', which was free for ${Math.round(longest)} ms`;

@@ -2,8 +2,8 @@ import { type Call, entriesInto, waitedUntil } from './calls.js';
 import type { Calm } from './calm.js';
 import type { Finding } from './finding.js';
 
-/** How long a process may take until it stands in the queue: packets may be lost and sent again. */
-const QUEUED_MS = 1_000;
+/** How long a process may take until it stands in the queue: packets may be lost more than once. */
+const QUEUED_MS = 2_000;
 
 /**
  * Who has waited for longer gets the key first. The callers of one process have one place in the queue, and may pass
@@ -15,7 +15,7 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
   return entries.slice(1).flatMap((call, i): Finding[] => {
     const { at } = call.entered;
     if (call.process === entries[i]?.process || call.keys.length > 1) return [];
-    const came = cameAt(call, calls, at);
+    const came = cameAt(call, calls);
     const passed = [...processes].flatMap((process) => {
       if (process === call.process) return [];
       const since = queuedSince(process, calls, at);
@@ -31,15 +31,18 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
   });
 }
 
-/** Since when, at the earliest, the process of a call has waited: it keeps its place if one of its callers gives up. */
-function cameAt(call: Call, calls: readonly Call[], at: number): number {
+/**
+ * Since when, at the earliest, the process of a call has waited. It keeps its place if one of its callers gives up, and
+ * takes that of its first caller when it releases the key and waits again.
+ */
+function cameAt(call: Call, calls: readonly Call[]): number {
   const own = calls.filter(({ process }) => process === call.process);
   const waits = own.map((other) => [other.calledAt.at, waitedUntil(other)] as const);
   let since = call.calledAt.at;
   for (const [from, until] of waits.sort(([a], [b]) => b - a)) {
     if (from <= since && until >= since) since = from;
   }
-  return Math.max(since, ...lastLeft(own, at));
+  return since;
 }
 
 /** Since when, at the latest, a process waits. */

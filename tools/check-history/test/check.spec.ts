@@ -86,12 +86,12 @@ describe('a history', () => {
       [at, 'q', 'left'],
       [at, 'q', 'ended', { outcome: 'done' }],
     ];
-    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, ...gives(2_000))).toEqual([
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, ...gives(2_500))).toEqual([
       'a free key is served',
     ]);
     expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, ...gives(1_000))).toEqual([]);
     const disturbed: Step = [1_000, '', 'disturbed', { what: 'a test' }];
-    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, disturbed, ...gives(2_000))).toEqual([]);
+    expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, disturbed, ...gives(2_500))).toEqual([]);
   });
 
   it('in which somebody gets nothing after everything is calm is found', () => {
@@ -136,7 +136,7 @@ describe('a history', () => {
     const served = (...order: readonly string[]): Step[] => [
       ...HOLDS_FIRST,
       [10, 'q', 'called', { ...CALLED, waitMs: 9_000 }],
-      [2_000, 'r', 'called', { ...CALLED, waitMs: 9_000 }],
+      [2_500, 'r', 'called', { ...CALLED, waitMs: 9_000 }],
       [3_000, 'p', 'left'],
       [3_000, 'p', 'ended', { outcome: 'done' }],
       ...order.flatMap((process, n): Step[] => [

@@ -25,7 +25,7 @@ interface Possible {
 
 /** Until the first deviation; what follows may be its consequence. */
 class ReplayOfKey {
-  /** Usually one; after a failover, whatever the replica may have known. */
+  /** Usually one; after a failover, whatever the replica may have known, or after a step of the clock. */
   possible: readonly KeyState[] = [NOTHING];
   highest = 0;
   /** How many messages the last step explained. */
@@ -40,6 +40,12 @@ class ReplayOfKey {
     this.possible = [...unique.values()];
     this.#past.push(...this.possible.map((state) => ({ state, since: at })));
     while ((this.#past[1]?.since ?? Infinity) < at - MOST_LAG_MS) this.#past.shift();
+  }
+
+  /** A lease that had ended by then may still be in the server, which removes it some time later, or not. */
+  clockSetBack(from: number, at: number): void {
+    const ended = this.possible.filter(({ lock }) => lock !== null && lock.until <= from);
+    this.become([...this.possible, ...ended.map((state) => ({ ...state, lock: null }))], at);
   }
 
   lostData(at: number): void {
@@ -68,6 +74,9 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
     const { at, type } = line;
     if (type === 'called') longestLeaseMs = Math.max(longestLeaseMs, line.leaseMs);
     if (type === 'lost data') for (const key of keys.values()) key.lostData(at);
+    if (type === 'clock set back') {
+      for (const key of keys.values()) key.clockSetBack(at + clockAheadMs, at);
+    }
     // Leases have ended in the server, and their holders cannot know it yet.
     if (type === 'lost data' || type === 'clock set forward') excusedUntil = at + longestLeaseMs;
     if (type === 'ran') {
@@ -199,7 +208,7 @@ function step(
   }
   const waitedMs = command.kind === 'release' ? (command.waitedMs ?? 0) : 0;
   const claimed = waitedMs > 0 ? micros - 1_000 * waitedMs : undefined;
-  const broken = brokenBy(before, key, told, listens, processOf, claimed);
+  const broken = brokenBy(before, key, told, listens, processOf, command, claimed);
   return broken === undefined
     ? { state: key, told: told.length }
     : deviates(broken, 'the lock has changed its owner');

@@ -199,7 +199,7 @@ function execute(next: World, i: number, bounds: Bounds, broken: Rule | undefine
   for (const message of told) {
     if (listens(message.token)) next.inbox[processOf(message.token)]?.push(message);
   }
-  next.broken ??= brokenBy(before, key, told, listens, processOf);
+  next.broken ??= brokenBy(before, key, told, listens, processOf, sent.command);
   const isRead = next.processes[i]?.life === 'up';
   const says = reply.kind !== 'released' && reply.kind !== 'left';
   if (isRead && (says || (bounds.faults['lose the answers'] ?? 0) > 0)) {
@@ -209,6 +209,7 @@ function execute(next: World, i: number, bounds: Bounds, broken: Rule | undefine
 
 /**
  * What a script must never do, whatever its rules are.
+ * @param command what was run: whoever leaves waits no more
  * @param claimed the place of a new owner that was not in the queue, but whose call has waited
  */
 export function brokenBy(
@@ -217,6 +218,7 @@ export function brokenBy(
   told: readonly Message[],
   listens: (token: string) => boolean,
   processOf: (token: string) => unknown,
+  command: Command,
   claimed = Infinity,
 ): 'a grant reaches a listener' | 'first come, first served' | undefined {
   const owner = after.lock?.token;
@@ -225,8 +227,14 @@ export function brokenBy(
   if (isGrant && !listens(owner)) return 'a grant reaches a listener';
   const isOfOwner = ({ token }: Waiter): boolean => processOf(token) === processOf(owner);
   const mine = before.queue.find(isOfOwner)?.place ?? claimed;
+  const isLeaving = command.kind === 'leave' || command.kind === 'take back';
+  const leavers = isLeaving ? [command.token, command.other] : [];
   const isFirst = before.queue.every(
-    (waiter) => isOfOwner(waiter) || waiter.place >= mine || !listens(waiter.token),
+    (waiter) =>
+      isOfOwner(waiter) ||
+      waiter.place >= mine ||
+      !listens(waiter.token) ||
+      leavers.includes(waiter.token),
   );
   return isFirst ? undefined : 'first come, first served';
 }
