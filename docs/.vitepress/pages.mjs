@@ -73,6 +73,7 @@ const SECTIONS = [
     'Design',
     [
       ['how-it-works', 'How it works'],
+      ['proof', 'Proof'],
       ['lab', 'Lock lab'],
       ['demo', 'Demo'],
       ['adr/README', 'Decisions'],
