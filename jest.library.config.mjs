@@ -1,7 +1,8 @@
 import { availableParallelism, totalmem } from 'node:os';
 
 /**
- * How the library behaves, on real servers. `jest.tools.config.mjs` has all other tests.
+ * How the library behaves, on real servers. `jest.faults.config.mjs` takes these servers away, and processes with them;
+ * `jest.tools.config.mjs` has all other tests.
  *
  * Two ways to load the same tests' subjects: `esm` as they are published, `cjs` for everything that
  * imports nestjs-cls, which `require`s Nest and therefore needs Nest turned into CommonJS.
@@ -27,12 +28,13 @@ const swc = (moduleType) => [
 ];
 
 /**
- * Spec files wait most of the time: for leases and limits that pass, for servers that start or fail over. So six of
- * them share a core, as far as the memory goes. More than these would take more connections than one PostgreSQL has.
+ * Spec files wait half of the time, for leases and limits that pass, so three of them share a core, as far as the
+ * memory goes. Twice as many need a third more of the processor for the same work, and are not sooner done. More than
+ * twelve would take more connections than one PostgreSQL has.
  */
 const maxWorkers = Math.max(
   1,
-  Math.min(6 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
+  Math.min(3 * availableParallelism(), Math.floor(totalmem() / WORKER_BYTES), 12),
 );
 
 export default {
@@ -53,7 +55,9 @@ export default {
     {
       displayName: 'esm',
       testEnvironment: '<rootDir>/test/support/guarded-environment.mjs',
-      testMatch: ['<rootDir>/test/!(api|orms|projects|soak|support)/**/*.spec.ts'],
+      testMatch: [
+        '<rootDir>/test/!(api|cluster|faults|orms|processes|projects|soak|support)/**/*.spec.ts',
+      ],
       extensionsToTreatAsEsm: ['.ts'],
       moduleNameMapper: withoutJsExtension,
       transform: { '^.+\\.ts$': swc('es6') },

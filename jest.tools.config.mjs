@@ -1,9 +1,9 @@
 /**
- * Everything that `jest.library.config.mjs` leaves out: the tests of the tools and of the sample applications, which
- * are beside them; of the tests' own support; of what is published, that is the public names (`api`), the package and
- * the documents, in projects as users have them (`projects`); the same contract once more for each further library
- * that opens transactions (`orms`); and the runs that take minutes, such as that of the heap over hundreds of
- * thousands of calls (`soak`).
+ * All that tests something else than the library, or takes minutes: the tests of the tools and of the sample
+ * applications, which are beside them; of the tests' own support; of what is published, that is the public names
+ * (`api`), the package and the documents, in projects as users have them (`projects`); the same contract once more for
+ * each further library that opens transactions (`orms`); and the runs that take minutes, such as that of the heap over
+ * hundreds of thousands of calls (`soak`).
  */
 import { availableParallelism, totalmem } from 'node:os';
 import library from './jest.library.config.mjs';
