@@ -11,8 +11,8 @@ import { startRedisServer } from '../support/own-redis.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
-/** A command times out after 1 s, and leases are renewed every second. */
-const LEASE_MS = 3_000;
+/** A command times out after 2 s, and leases are renewed every two seconds. */
+const LEASE_MS = 6_000;
 /** Too long for a lease to expire, or for a waiter to poll, within the limits below. */
 const LONG_LEASE_MS = 60_000;
 /** Upper bound for what takes milliseconds on an idle machine. */
