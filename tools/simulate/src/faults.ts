@@ -1,13 +1,6 @@
 import type { SimulatedProcess } from './application/simulated-process.js';
-import type { History } from './history.js';
-import type { ServerHost } from './network/server-host.js';
 import type { PlannedFault } from './plan.js';
-
-interface Stage {
-  readonly server: ServerHost;
-  readonly processes: readonly SimulatedProcess[];
-  readonly history: History;
-}
+import type { Stage } from './stage.js';
 
 /** How far a replica lags behind its master, at least. */
 const LEAST_LAG_MS = 5;
@@ -25,22 +18,14 @@ export function happen(fault: PlannedFault, stage: Stage): void {
   switch (what) {
     case 'pause a process': {
       if (process === undefined || process.machine.isPaused) return;
-      const { name } = process.machine;
-      process.machine.pause();
-      history.tell({ type: 'paused', process: name });
-      time.plan(forMs, () => {
-        history.tell({ type: 'continued', process: name });
-        process.machine.resume();
-      });
+      pause(process, stage);
+      time.plan(forMs, () => resume(process, stage));
       return;
     }
     case 'kill a process':
     case 'a process vanishes':
       if (process === undefined) return;
-      process.machine.kill();
-      process.client.killed(what === 'kill a process');
-      history.tell({ type: 'died', process: process.machine.name });
-      return;
+      return kill(process, stage, what === 'kill a process');
     case 'close a process':
       if (process === undefined) return;
       process.machine.run(() => void process.close());
@@ -82,7 +67,34 @@ export function happen(fault: PlannedFault, stage: Stage): void {
   }
 }
 
-function restart({ server, history }: Stage, what: string, lagMs: number, forMs: number): void {
+/** @param isNoticed whether its connections are closed, or its machine is gone */
+export function kill(
+  { machine, client }: SimulatedProcess,
+  { history }: Stage,
+  isNoticed: boolean,
+): void {
+  machine.kill();
+  client.killed(isNoticed);
+  history.tell({ type: 'died', process: machine.name });
+}
+
+export function pause({ machine }: SimulatedProcess, { history }: Stage): void {
+  machine.pause();
+  history.tell({ type: 'paused', process: machine.name });
+}
+
+export function resume({ machine }: SimulatedProcess, { history }: Stage): void {
+  history.tell({ type: 'continued', process: machine.name });
+  machine.resume();
+}
+
+/** @param lagMs how much of the last writes is lost; Infinity: all data @param forMs how long the server is away */
+export function restart(
+  { server, history }: Stage,
+  what: string,
+  lagMs: number,
+  forMs: number,
+): void {
   if (!server.isUp) return;
   history.tell({ type: 'disturbed', what });
   server.stop();

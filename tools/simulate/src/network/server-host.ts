@@ -34,8 +34,7 @@ export class ServerHost {
 
   constructor(machine: Machine, scripts: LuaScripts, history: History, breaks?: BreakName) {
     this.machine = machine;
-    const micros = (): number =>
-      Math.round((BEGINNING + this.#steppedMs + machine.time.now) * 1000);
+    const micros = (): number => Math.round(this.clockMs * 1000);
     const ran = (run: ScriptRun): void => {
       const script = nameOfScript(run.script);
       if (script === 'probe' || script === undefined) return;
@@ -46,6 +45,11 @@ export class ServerHost {
 
   get isUp(): boolean {
     return this.#isUp;
+  }
+
+  /** What its clock shows, in milliseconds since 1970. */
+  get clockMs(): number {
+    return BEGINNING + this.#steppedMs + this.machine.time.now;
   }
 
   connect(end: ServerEnd): void {

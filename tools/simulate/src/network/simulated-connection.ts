@@ -4,7 +4,7 @@ import type {
   RedisConnection,
 } from '../../../../libs/nestjs-locked/dist/modules/redis/connection/server/redis-client.js';
 import { ErrorReply, type Reply, StatusReply } from '../server/reply.js';
-import { latencyOf, Link } from './link.js';
+import { type Carried, latencyOf, Link } from './link.js';
 import type { Machine } from './machine.js';
 import type { ServerEnd, ServerHost } from './server-host.js';
 
@@ -169,6 +169,11 @@ export class SimulatedConnection extends EventEmitter implements RedisConnection
     this.#socket?.heal();
   }
 
+  /** Its two directions, if it is open. */
+  get links(): { readonly there: Link; readonly back: Link } | undefined {
+    return this.#socket;
+  }
+
   // ---- sockets ----------------------------------------------------------------------------------------------
 
   #connect(): void {
@@ -260,8 +265,10 @@ class Socket implements ServerEnd {
   readonly #machine: Machine;
   readonly #server: ServerHost;
   readonly #listener: SocketListener;
-  readonly #there: Link;
-  readonly #back: Link;
+  /** To the server. */
+  readonly there: Link;
+  /** From the server. */
+  readonly back: Link;
   #isOver = false;
 
   constructor(machine: Machine, server: ServerHost, listener: SocketListener) {
@@ -269,26 +276,30 @@ class Socket implements ServerEnd {
     this.#server = server;
     this.#listener = listener;
     const latency = latencyOf(machine.random);
-    this.#there = new Link(machine.time, latency);
-    this.#back = new Link(machine.time, latency);
-    this.#there.send(() => this.#atServer(() => this.#accept()));
+    this.there = new Link(machine.time, latency);
+    this.back = new Link(machine.time, latency);
+    this.there.send(() => this.#atServer(() => this.#accept()), { kind: 'connect' });
   }
 
   send(name: string, args: readonly string[], answered: (reply: Reply) => void): void {
-    this.#there.send(() => this.#atServer(() => this.#execute(name, args, answered)));
+    this.there.send(() => this.#atServer(() => this.#execute(name, args, answered)), {
+      kind: 'command',
+      name,
+      args,
+    });
   }
 
   /** Closes it, after what was sent. */
   destroy(error?: Error): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#there.send(() => this.#server.disconnect(this));
-    this.#back.cut();
+    this.there.send(() => this.#server.disconnect(this), { kind: 'closed' });
+    this.back.cut();
     this.#machine.after(0, () => this.#listener.closed(error));
   }
 
   hear(channel: string, message: string): void {
-    this.#deliver(() => {
+    this.#deliver({ kind: 'message', text: message }, () => {
       this.#listener.heard(Buffer.from(message));
       this.#listener.message(channel, message);
     });
@@ -296,17 +307,17 @@ class Socket implements ServerEnd {
 
   /** The server, or its machine, has closed it. */
   closed(): void {
-    this.#there.cut();
-    this.#deliver(() => this.destroy());
+    this.there.cut();
+    this.#deliver({ kind: 'closed' }, () => this.destroy());
   }
 
   #accept(): void {
     if (!this.#server.isUp) {
       const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' });
-      return this.#deliver(() => this.destroy(refused));
+      return this.#deliver({ kind: 'refused' }, () => this.destroy(refused));
     }
     this.#server.connect(this);
-    this.#deliver(() => this.#listener.connected());
+    this.#deliver({ kind: 'connected' }, () => this.#listener.connected());
   }
 
   #execute(name: string, args: readonly string[], answered: (reply: Reply) => void): void {
@@ -319,7 +330,7 @@ class Socket implements ServerEnd {
     } else {
       reply = this.#server.execute(this.#machine.name, name, args);
     }
-    this.#deliver(() => {
+    this.#deliver({ kind: 'reply', name, reply }, () => {
       this.#listener.heard(Buffer.from('+'));
       answered(reply);
     });
@@ -329,11 +340,13 @@ class Socket implements ServerEnd {
     this.#server.machine.run(work);
   }
 
-  #deliver(work: () => void): void {
-    this.#back.send(() =>
-      this.#machine.run(() => {
-        if (!this.#isOver) work();
-      }),
+  #deliver(carried: Carried, work: () => void): void {
+    this.back.send(
+      () =>
+        this.#machine.run(() => {
+          if (!this.#isOver) work();
+        }),
+      carried,
     );
   }
 
@@ -344,12 +357,12 @@ class Socket implements ServerEnd {
 
   /** Nothing arrives at either end until `heal`. */
   part(): void {
-    this.#there.hold();
-    this.#back.hold();
+    this.there.hold();
+    this.back.hold();
   }
 
   heal(): void {
-    this.#there.release();
-    this.#back.release();
+    this.there.release();
+    this.back.release();
   }
 }

@@ -38,8 +38,10 @@ export class LuaScripts {
   readonly #compiled = new Map<string, number>();
   #call: CallOfScript = () => null;
 
-  static async create(): Promise<LuaScripts> {
-    return new LuaScripts(await Lua.create());
+  /** @param interpreter the address of its WebAssembly, which a browser must be given */
+  static async create(interpreter?: string): Promise<LuaScripts> {
+    const options = interpreter === undefined ? {} : { customWasmUri: interpreter };
+    return new LuaScripts(await Lua.create(options));
   }
 
   private constructor(lua: Lua) {

@@ -98,6 +98,11 @@ export class ModelServer {
     this.#channels.clear();
   }
 
+  /** The text of a script that it knows. */
+  scriptOf(sha: string): string | undefined {
+    return this.#known.get(sha);
+  }
+
   forgetScripts(): void {
     this.#known.clear();
   }

@@ -66,24 +66,41 @@ export class VirtualTime {
   #runSome(end: number): boolean {
     this.#settle();
     for (let i = 0; i < EVENTS_PER_TURN; i += 1) {
-      const event = this.#events[0];
-      if (event === undefined || event.at > end) return false;
-      this.#removeFirst();
-      if (event.run === undefined) continue;
-      this.now = event.at;
-      event.run();
+      if (!this.runNext(end)) return false;
       this.#settle();
     }
     return true;
   }
 
+  /** When the next event happens; Infinity: never. */
+  protected get nextAt(): number {
+    while (this.#events[0] !== undefined && this.#events[0].run === undefined) this.#removeFirst();
+    return this.#events[0]?.at ?? Infinity;
+  }
+
+  /** Runs the next event, unless it is after `end`. @returns whether there was one */
+  protected runNext(end: number): boolean {
+    const at = this.nextAt;
+    const [event] = this.#events;
+    if (event?.run === undefined || at > end) return false;
+    this.#removeFirst();
+    this.now = at;
+    event.run();
+    return true;
+  }
+
+  /** Runs what was put off to this turn. @returns whether there was anything */
+  protected runTurns(): boolean {
+    const turns = this.#turns;
+    this.#turns = [];
+    for (const run of turns) run();
+    return turns.length > 0;
+  }
+
   /** Lets all promises and turns of the present moment run. */
   #settle(): void {
-    for (drainPromises(); this.#turns.length > 0; drainPromises()) {
-      const turns = this.#turns;
-      this.#turns = [];
-      for (const run of turns) run();
-    }
+    do drainPromises();
+    while (this.runTurns());
   }
 
   #add(event: Event): void {
