@@ -1,4 +1,4 @@
-/** Tries to kill a mutant: by its specs, and by torture, which no runner of a mutation tool knows. */
+/** Tries to kill a mutant: by its specs, by torture and by simulation, which no runner of a mutation tool knows. */
 import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -9,6 +9,9 @@ const BROKEN = /Error compiling script|SyntaxError|user_script:\d+: .*(expected|
 
 /** What runs for longer has met a mutant that goes round in circles. All specs of a mutant take less than a minute. */
 const LIMIT_MS = 150_000;
+
+/** The histories of a simulation take less than a minute, and some on a busy machine. */
+const SIMULATION_LIMIT_MS = 400_000;
 
 /** No test takes half of it: those of the core have a clock that they move themselves. */
 const TEST_LIMIT_MS = 45_000;
@@ -40,8 +43,17 @@ export async function runTorture(copy, args, seed) {
   return { ...result, by: `torture ${words.join(' ')}: ${violation}` };
 }
 
+/** Plays histories in the copy, from the first seed on. @returns {Promise<Outcome>} */
+export async function runSimulation(copy, histories) {
+  const args = ['tools/simulate/dist/main.js', '--histories', String(histories)];
+  const result = await run(copy, args, SIMULATION_LIMIT_MS);
+  const found = /^seed \d+: .+/m.exec(result.output)?.[0];
+  const by = result.hung ? 'the simulation does not end' : (found ?? tail(result.output));
+  return { ...result, by };
+}
+
 /** Runs node in the copy; what it started ends with it. */
-async function run(copy, args) {
+async function run(copy, args, limitMs = LIMIT_MS) {
   const child = spawn(process.execPath, args, {
     cwd: copy.folder,
     detached: true,
@@ -60,7 +72,7 @@ async function run(copy, args) {
   const limit = setTimeout(() => {
     hung = true;
     end();
-  }, LIMIT_MS);
+  }, limitMs);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (data) => (output += data));

@@ -8,6 +8,7 @@
  *     npm run mutants -- --shard 2/3          the second third of them
  *     npm run mutants -- --torture            by torture alone, where it is to see them
  *     npm run mutants -- --specs              by specs alone
+ *     npm run mutants -- --simulate 150       those of engine and scripts, by 150 simulated histories alone
  *     npm run mutants -- --check              only whether the table fits the source
  *
  * Each mutant of the table (README.md) is applied to a built copy of the tree, never to the tree itself. The specs that
@@ -18,7 +19,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { choose } from './choose.mjs';
 import { misfits } from './fit.mjs';
-import { runSpecs, runTorture, tail } from './kill.mjs';
+import { runSimulation, runSpecs, runTorture, tail } from './kill.mjs';
 import { readTable } from './table.mjs';
 import { TreeCopy } from './tree-copy.mjs';
 import { usesPackage } from './uses-package.mjs';
@@ -34,11 +35,13 @@ const { values: options } = parseArgs({
     shard: { type: 'string', default: '1/1' },
     torture: { type: 'boolean', default: false },
     specs: { type: 'boolean', default: false },
+    simulate: { type: 'string', default: '0' },
     check: { type: 'boolean', default: false },
     baseline: { type: 'boolean', default: true },
   },
 });
 const chosen = choose(readTable(), options);
+const histories = Number(options.simulate);
 
 let copy;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => process.exit(1));
@@ -77,6 +80,11 @@ async function main() {
 
 /** What fails anyway cannot tell a mutant from the original. */
 async function passesWithoutMutants() {
+  if (histories > 0) {
+    const { killed, by } = await runSimulation(copy, histories);
+    if (killed) console.log(`without any mutant the simulation finds something already: ${by}`);
+    return !killed;
+  }
   const specs = options.torture ? [] : unique(chosen.flatMap((mutant) => mutant.specs));
   if (specs.length > 0) {
     const { killed, output } = await runSpecs(copy, specs);
@@ -103,6 +111,7 @@ async function hunt(mutant) {
   const { specs, torture } = mutant;
   copy.apply(mutant);
   try {
+    if (histories > 0) return await runSimulation(copy, histories);
     if (specs.length > 0 && !options.torture) {
       if (usesPackage(root, specs)) copy.bundle();
       const outcome = await runSpecs(copy, specs);

@@ -21,8 +21,13 @@ import { basename, dirname, join, relative } from 'node:path';
 import { mutate } from './mutate.mjs';
 
 const LIBRARY = 'libs/nestjs-locked';
-/** What specs and torture run: compiling it takes a minute, copying it does not. */
-const BUILT = [`${LIBRARY}/dist`, 'tools/dev-servers/dist', 'tools/kit/dist', 'tools/torture/dist'];
+/** What specs, torture and the simulator run: compiling it takes a minute, copying it does not. */
+const BUILT = [
+  `${LIBRARY}/dist`,
+  ...['check-history', 'dev-servers', 'kit', 'simulate', 'spec', 'torture'].map(
+    (tool) => `tools/${tool}/dist`,
+  ),
+];
 
 /**
  * A copy of the working tree, with what was built, in which one file at a time is another one. The working tree is

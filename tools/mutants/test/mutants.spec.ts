@@ -218,7 +218,7 @@ describe('the choice of mutants', () => {
     'lock.txt',
   );
   const chosen = (options: object): string[] => {
-    const all = { only: [], file: [], shard: '1/1', torture: false };
+    const all = { only: [], file: [], shard: '1/1', torture: false, simulate: '0' };
     return choose(table, { ...all, ...options }).map(
       ({ file, change }) => `${file.split('/src/')[1]}, ${change}`,
     );
@@ -240,6 +240,16 @@ describe('the choice of mutants', () => {
     ['those that torture sees', { torture: true }, []],
   ])('is by %s', (_, options, expected) => {
     expect(chosen(options)).toEqual(expected);
+  });
+
+  it('is of those that are simulated', () => {
+    const files = ['core/queue/a.ts', 'redis/scripts/b.ts', 'redis/c.ts', 'redis/cluster/d.ts'];
+    const rules = [...files, 'nest/core/e.ts'].map(
+      (file) => `${file}\n  rule [a]\n    f: a ==> b\n`,
+    );
+    const options = { only: [], file: [], shard: '1/1', torture: false, simulate: '100' };
+    const simulated = choose(parseTable(rules.join(''), 'lock.txt'), options);
+    expect(simulated.map(({ file }) => file.split('/src/')[1])).toEqual(files.slice(0, 3));
   });
 
   it('refuses a share that is none', () => {
