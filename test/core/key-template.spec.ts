@@ -26,6 +26,9 @@ describe('KeyTemplate', () => {
     expect(render('stock:<order.lines.1.sku>!', { order: { lines: [{}, { sku: 'x' }] } })).toBe(
       'stock:x!',
     );
+    expect(render('pair:<id>,<id>', { id: 7 })).toBe('pair:7,7');
+    expect(render('<id>,<id>', { id: 7 })).toBe('7,7');
+    expect(render('name:<id>', { id: 'null' })).toBe('name:%6eull');
     expect(render('stock:<0.sku>:<id>', { 0: { sku: 'x' }, id: true })).toBe('stock:x:true');
     expect(render('h:<headers.x-request-id>', { headers: { 'x-request-id': 'r' } })).toBe('h:r');
   });
@@ -176,6 +179,13 @@ describe('KeyTemplate', () => {
     [':id', "':id' is not filled in, so that all calls would share one lock; write <id>"],
     ['[object Object]:<id>', "'[object Object]' is an object that was made a string"],
     ['stock:\n<id>', 'line break or control character'],
+    ['stock:undefined', "its part 'undefined' is what a missing value becomes as text"],
+    ['null:<id>', "its part 'null' is what a missing value becomes as text"],
+    [
+      'account:<from>,account:<to>',
+      "it is one key, and looks like several; write ['account:<from>', 'account:<to>']",
+    ],
+    ['a:<b> | a:<c> | a:<d>', "write ['a:<b>', 'a:<c>', 'a:<d>']"],
     ['<a1><b1>', 'nothing stands between <a1> and <b1>'],
     ['x'.repeat(513), 'it has 513 bytes'],
     ['stock:<a1[].b1[].c1>', 'use a function for anything else'],

@@ -58,6 +58,10 @@ describe('lockKey', () => {
     ['[object Object]', '[object%20Object]'],
     ['/a/b/', '/a/b%2F'],
     ['//', '/%2F'],
+    ['undefined', '%75ndefined'],
+    ['null', '%6eull'],
+    ['NaN', '%4eaN'],
+    ['nullable', 'nullable'],
   ])('escapes %j', (value, escaped) => {
     expect(lockKey`stock:${value}`).toBe(`stock:${escaped}`);
     expect(() => assertLockKey(lockKey`stock:${value}`)).not.toThrow();
@@ -151,6 +155,8 @@ describe('assertLockKey', () => {
     '50%',
     '$id',
     '[object]',
+    'undefined-behaviour',
+    'stock:nullable:annulled',
     lockKey`post:${'<b>{x}</b> ${y} /:z [object Object]'}`,
   ])('accepts %p', (key) => {
     expect(() => assertLockKey(key)).not.toThrow();
@@ -191,6 +197,10 @@ describe('assertLockKey', () => {
       "'<' is reserved for placeholders; leave it out",
       'put the value in with lockKey',
     ],
+    ['stock:undefined', "its part 'undefined' is what a missing value becomes", 'with lockKey'],
+    ['undefined', "its part 'undefined'", 'check the value before the call'],
+    ['tenant/null/mail', "its part 'null'", 'put it in with lockKey'],
+    ['NaN:stock', "its part 'NaN'", 'check the value before the call'],
     ['{"id":1}', 'braces are reserved for the hash tag', 'put the value in with lockKey'],
     ['{stock:1}', 'braces are reserved for the hash tag', 'put the value in with lockKey'],
   ])('refuses %p', (key, problem, remedy) => {

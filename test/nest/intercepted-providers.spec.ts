@@ -6,10 +6,8 @@ import {
   Scope,
   SetMetadata,
   type Type,
-  UseFilters,
   UseGuards,
   UseInterceptors,
-  UsePipes,
 } from '@nestjs/common';
 import { Cron } from '@nestjs/schedule';
 import { LockConfigError, LockInterceptor } from 'nestjs-locked';
@@ -92,45 +90,6 @@ describe('a LockInterceptor on a method of a provider', () => {
       );
     },
   );
-});
-
-describe('a LockInterceptor in the decorator of something else', () => {
-  const interceptor = LockInterceptor('stock:<params.id>');
-
-  @Controller('stock')
-  class OnRoute {
-    @UseFilters(interceptor)
-    take(): void {}
-  }
-
-  @UseFilters(interceptor)
-  @Controller('stock')
-  class OnController {}
-
-  @Controller('stock')
-  class Guarded {
-    @UseGuards(interceptor)
-    take(): void {}
-  }
-
-  @Controller('stock')
-  class Piped {
-    @UsePipes(interceptor)
-    take(): void {}
-  }
-
-  it.each<[Type, string, string]>([
-    [OnRoute, 'OnRoute.take', '@UseFilters'],
-    [OnController, 'OnController', '@UseFilters'],
-    [Guarded, 'Guarded.take', '@UseGuards'],
-    [Piped, 'Piped.take', '@UsePipes'],
-  ])('is refused, because it would never run: %p', async (controller, on, decorator) => {
-    const started = start({ controllers: [controller] });
-    await expect(started).rejects.toThrow(LockConfigError);
-    await expect(started).rejects.toThrow(
-      `Cannot lock ${on} with LockInterceptor('stock:<params.id>'): ${decorator} takes no interceptor, so it would never be locked; write @UseInterceptors(LockInterceptor('stock:<params.id>'))`,
-    );
-  });
 });
 
 @Controller('stock')

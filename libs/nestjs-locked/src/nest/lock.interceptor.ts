@@ -102,8 +102,8 @@ export function LockInterceptor(
   class KeyedLockInterceptor implements NestInterceptor {
     /**
      * All modules are known here, and nothing is connected yet.
-     * @throws LockConfigError if the key is built from a part that a route can never have, if the interceptor is on a
-     * method that is no route, which Nest does not intercept, or in a decorator for guards, pipes or filters
+     * @throws LockConfigError if the key is built from a part that a route can never have, or if the interceptor is on
+     * a method that is no route, which Nest does not intercept
      */
     constructor(
       @Inject(lockServiceToken(service)) private readonly locks: LockService,
@@ -111,12 +111,7 @@ export function LockInterceptor(
       @Optional() @Inject(ApplicationConfig) private readonly application?: ApplicationConfig,
     ) {
       if (modules === undefined) return;
-      const { routes, neverIntercepted, misplaced } = methodsUnder(KeyedLockInterceptor, modules);
-      for (const { decorator, on } of misplaced) {
-        throw new LockConfigError(
-          `Cannot lock ${on} with ${shownName}: ${decorator} takes no interceptor, so it would never be locked; write @UseInterceptors(${shownName})`,
-        );
-      }
+      const { routes, neverIntercepted } = methodsUnder(KeyedLockInterceptor, modules);
       for (const route of routes) requestKey.assertFits(route.kind, route.callSite);
       const [method] = neverIntercepted;
       if (method === undefined) return;

@@ -3,7 +3,13 @@ import { closest } from '../option-advice.js';
 import { quoted } from '../runtime/quoted.js';
 import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue } from './key-value.js';
-import { adjacent, precedingProblem, sizeProblem, textProblem } from './lock-key.js';
+import {
+  adjacent,
+  missingProblem,
+  precedingProblem,
+  sizeProblem,
+  textProblem,
+} from './lock-key.js';
 import { parsePlaceholder, type Placeholder, placeholderFor } from './placeholder.js';
 import { asTemplate, markedProblem } from './reserved-text.js';
 
@@ -133,6 +139,13 @@ export class KeyTemplate {
         this.#misuse(adjacent(`${before.text} and ${after.text}`));
       }
     });
+    const unfilled = missingProblem(this.text, 'check where it comes from');
+    if (unfilled !== undefined) this.#misuse(unfilled);
+    const separator = separatorOfKeys(this.#literals);
+    if (separator !== undefined) {
+      const keys = this.text.split(separator).map((key) => quoted(key));
+      this.#misuse(`it is one key, and looks like several; write [${keys.join(', ')}]`);
+    }
     const lists = new Set(
       this.placeholders.flatMap(({ root, path, each }) => (each ? [root, ...path].join('.') : [])),
     );
@@ -185,6 +198,15 @@ export class KeyTemplate {
       options,
     );
   }
+}
+
+/** What stands between texts that begin alike, as in `account:<from>,account:<to>`: they were meant as a list. */
+function separatorOfKeys([first = '', ...others]: readonly string[]): string | undefined {
+  if (first === '') return undefined;
+  return others
+    .filter((text) => text.endsWith(first))
+    .map((text) => text.slice(0, -first.length))
+    .find((text) => /^\s*[,;|&+\s]\s*$/.test(text));
 }
 
 /** How many names are compared with a missing one, and how long they may be: the sender of a request chooses them. */

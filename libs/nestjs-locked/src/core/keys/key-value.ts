@@ -11,9 +11,10 @@ export const MAX_KEY_BYTES = 512;
  * The separator (`:`), hash tag braces (`{}`), the brackets of placeholders (`<>`), characters that would break a log
  * line, and the escape character itself: with all of these encoded, `<a>:<b>` is the same key only for the same pair of
  * values, and a value is never mistaken for a placeholder. Nor is the text behind it, as in `<path>:render`, for which
- * a final `/` is encoded as well: `/:render` would be a route parameter.
+ * a final `/` is encoded as well: `/:render` would be a route parameter. Of `undefined`, `null` and `NaN`, which are a
+ * missing value in a key that was put together by hand, the first letter is encoded.
  */
-const ENCODED = /[%:{}<>\s\p{Cc}]|\/$/gu;
+const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|^(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
 
 /** All lone surrogates would become the same bytes in Redis. */
 export const LONE_SURROGATE = /\p{Cs}/u;
@@ -52,7 +53,13 @@ function encodeText(text: string, refuse: (problem: string) => never): string {
   }
   if (LONE_SURROGATE.test(text))
     refuse('is not well-formed text (half a surrogate pair); clean it');
-  return text.replace(ENCODED, (character) => encodeURIComponent(character));
+  return text.replace(ENCODED, (character) => percentEncoded(character));
+}
+
+/** Also letters, which `encodeURIComponent` leaves as they are. */
+function percentEncoded(character: string): string {
+  const encoded = encodeURIComponent(character);
+  return encoded === character ? `%${character.charCodeAt(0).toString(16)}` : encoded;
 }
 
 function wayOut(value: unknown): string {

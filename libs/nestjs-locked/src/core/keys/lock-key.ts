@@ -4,6 +4,9 @@ import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 import { asKeyFor, asTag, reservedProblem } from './reserved-text.js';
 
+/** A whole part of a key that was put together by hand. */
+const MISSING = /(?:^|[:/])(undefined|null|NaN)(?=$|[:/])/;
+
 /**
  * Builds a key. Values are escaped, so that none can spill into another part of the key, and obvious mistakes are
  * refused.
@@ -47,7 +50,7 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
  * Checks a literal key.
  *
  * @throws LockKeyError unless it is a string of 1 to 512 bytes without placeholders, braces, line breaks or control
- * characters
+ * characters, and no part of it is `undefined`, `null` or `NaN`
  */
 export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
@@ -79,7 +82,21 @@ export function assertKeyPattern(pattern: unknown): void {
 
 /** The problem of a key that nobody has built from a template, and the way out; undefined if it is valid. */
 export function keyProblem(key: string): string | undefined {
-  return sizeProblem(key) ?? textProblem(key, () => `write ${asTag(key)}, or ${asKeyFor(key)}`);
+  return (
+    sizeProblem(key) ??
+    textProblem(key, () => `write ${asTag(key)}, or ${asKeyFor(key)}`) ??
+    missingProblem(key, 'check the value before the call, or put it in with lockKey')
+  );
+}
+
+/**
+ * The problem of a key in which a value is missing.
+ * @param remedy what to do about it
+ */
+export function missingProblem(key: string, remedy: string): string | undefined {
+  const [, value] = MISSING.exec(key) ?? [];
+  if (value === undefined) return undefined;
+  return `its part '${value}' is what a missing value becomes as text, so that all calls would share one lock; ${remedy}`;
 }
 
 /** The problem of a key whose text and values were checked, and the way out; undefined if it is valid. */

@@ -3,7 +3,7 @@ import { lockServiceToken } from '../decorator/lock-service.token.js';
 import { LockedInstances } from '../decorator/locked-instances.js';
 import { LockService } from '../lock.service.js';
 import { EventPatterns } from '../requests/event-patterns.js';
-import { GlobalInterceptorsCheck } from './global-interceptors-check.js';
+import { EnhancersCheck } from './enhancers-check.js';
 import type { LockLifecycle } from './lock-lifecycle.js';
 import { UnansweredErrors } from './unanswered-errors.js';
 
@@ -20,7 +20,7 @@ export function lockProviders<Args extends unknown[]>(
   const token = lockServiceToken(name);
   const lifecycle = Symbol('LockLifecycle');
   const providers: Provider[] = [
-    GlobalInterceptorsCheck,
+    EnhancersCheck,
     LockedInstances, // checks before anything is connected
     EventPatterns,
     UnansweredErrors,

@@ -22,13 +22,6 @@ const MARKS: readonly (readonly [metadata: string, kind: RequestKind])[] = [
   ['websockets:message_mapping', 'ws'],
 ];
 
-/** The decorators that accept any class, but use one of another kind, by their metadata. */
-const OTHER_DECORATORS = {
-  __guards__: '@UseGuards',
-  __pipes__: '@UsePipes',
-  __exceptionFilters__: '@UseFilters',
-};
-
 /**
  * Metadata of an ordinary provider and its methods, or what `@nestjs/schedule` and `@nestjs/bullmq` call, without
  * interceptors. Anything else may mark what another package calls like a route.
@@ -45,15 +38,12 @@ export interface InterceptedMethods {
   readonly routes: readonly Route[];
   /** Methods that are no routes, for which Nest never runs an interceptor: `StockService.take`. */
   readonly neverIntercepted: readonly string[];
-  /** Where a decorator of another kind names it: `@UseFilters` on `StockController.take`. */
-  readonly misplaced: readonly { readonly decorator: string; readonly on: string }[];
 }
 
 /** What names this interceptor, on the method or on its class. Global interceptors are not seen. */
 export function methodsUnder(interceptor: Type, modules: ModulesContainer): InterceptedMethods {
   const routes: Route[] = [];
   const neverIntercepted: string[] = [];
-  const misplaced: { decorator: string; on: string }[] = [];
   const scanner = new MetadataScanner();
   for (const { controllers, providers } of modules.values()) {
     for (const wrapper of [...controllers.values(), ...providers.values()]) {
@@ -64,12 +54,8 @@ export function methodsUnder(interceptor: Type, modules: ModulesContainer): Inte
         callSite: `${metatype.name}.${name}`,
         method: prototype[name] as object,
       }));
-      for (const [metadata, decorator] of Object.entries(OTHER_DECORATORS)) {
-        for (const { callSite, method } of [{ callSite: metatype.name, method: metatype }, ...all])
-          if (isNamedOn(method, interceptor, metadata)) misplaced.push({ decorator, on: callSite });
-      }
       const methods = all.filter(({ method }) =>
-        [metatype, method].some((it) => isNamedOn(it, interceptor, INTERCEPTORS)),
+        [metatype, method].some((it) => isNamedOn(it, interceptor)),
       );
       for (const { callSite, method } of methods) {
         const kinds = MARKS.flatMap(([mark, kind]) =>
@@ -82,13 +68,12 @@ export function methodsUnder(interceptor: Type, modules: ModulesContainer): Inte
       );
       const isController = controllers.has(wrapper.token as Type);
       for (const { callSite, method } of methods) {
-        const isHelper =
-          isController && isOrdinary(method) && isNamedOn(method, interceptor, INTERCEPTORS);
+        const isHelper = isController && isOrdinary(method) && isNamedOn(method, interceptor);
         if (isOrdinaryProvider || isHelper) neverIntercepted.push(callSite);
       }
     }
   }
-  return { routes, neverIntercepted, misplaced };
+  return { routes, neverIntercepted };
 }
 
 function isOrdinary(target: object): boolean {
@@ -96,7 +81,7 @@ function isOrdinary(target: object): boolean {
   return keys.every((key) => typeof key === 'string' && ORDINARY.test(key));
 }
 
-function isNamedOn(target: object, interceptor: Type, metadata: string): boolean {
-  const named: unknown = Reflect.getMetadata(metadata, target);
+function isNamedOn(target: object, interceptor: Type): boolean {
+  const named: unknown = Reflect.getMetadata(INTERCEPTORS, target);
   return Array.isArray(named) && named.includes(interceptor);
 }
