@@ -17,8 +17,8 @@ export interface Call {
   readonly calledAt: Moment;
   readonly entered: (Moment & { readonly believed: boolean }) | undefined;
   readonly fences: Readonly<Record<string, number>>;
-  /** The index of the last line at which it acted and believed. */
-  readonly actsUntil: number;
+  /** When it acted and believed for the last time. */
+  readonly actsUntil: Moment;
   /** Its first effect after the latest end that it was told of, and that end. */
   readonly overdue: { readonly at: number; readonly endedAt: number } | undefined;
   /** When its work was over. */
@@ -33,7 +33,7 @@ export interface Call {
 }
 
 /** How late a timer may be, and what is written down after it. */
-const TIMER_MS = 100;
+export const TIMER_MS = 100;
 
 export function readCalls(lines: readonly HistoryLine[]): Call[] {
   const calls = new Map<string, CallBeingRead>();
@@ -73,7 +73,7 @@ class CallBeingRead implements Call {
   readonly calledAt: Moment;
   entered: Call['entered'];
   fences: Call['fences'] = {};
-  actsUntil = -1;
+  actsUntil: Moment = { at: -Infinity, index: -1 };
   leftAt: number | undefined;
   freeAt = Infinity;
   outcome: Call['outcome'];
@@ -101,13 +101,13 @@ class CallBeingRead implements Call {
       case 'entered':
         this.entered = { at: line.at, index, believed: line.believed };
         this.fences = line.fences;
-        this.actsUntil = index;
+        this.actsUntil = this.entered;
         return;
       case 'assured':
         this.#assuredUntil = line.until;
         return;
       case 'effect':
-        this.actsUntil = index;
+        this.actsUntil = { at: line.at, index };
         if (line.at > this.#assuredUntil + TIMER_MS) {
           this.overdue ??= { at: line.at, endedAt: this.#assuredUntil };
         }

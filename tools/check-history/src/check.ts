@@ -1,4 +1,4 @@
-import { type Call, entriesInto, readCalls } from './calls.js';
+import { type Call, entriesInto, readCalls, TIMER_MS } from './calls.js';
 import { Calm } from './calm.js';
 import { deadHolders } from './dead-holders.js';
 import type { Finding } from './finding.js';
@@ -38,17 +38,23 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
   ].sort((a, b) => a.at - b.at);
 }
 
-/** Nobody enters while another one still acts and believes. */
+/**
+ * Nobody enters while another one still acts and believes. If its lease was lost without it, it may do so until it asks
+ * the next time, or until the end that it knows of: for one lease.
+ */
 function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
   const losses = lostLeases(lines);
   const entered = entriesInto(calls);
   return entered.flatMap((later, i) =>
     entered.slice(0, i).flatMap((earlier) => {
-      const overlaps = earlier.actsUntil > later.entered.index;
+      const { index, at } = earlier.actsUntil;
       const isExcused = losses.some(
-        (loss) => loss > earlier.calledAt.index && loss < later.entered.index,
+        (loss) =>
+          loss > earlier.calledAt.index &&
+          loss < later.entered.index &&
+          at <= (lines[loss] as HistoryLine).at + earlier.leaseMs + TIMER_MS,
       );
-      if (!overlaps || isExcused) return [];
+      if (index < later.entered.index || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
       return [{ rule: 'two hold one key', at: later.entered.at, text } as const];
     }),
