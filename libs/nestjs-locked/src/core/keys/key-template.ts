@@ -202,7 +202,6 @@ export class KeyTemplate {
 
 /** What stands between texts that begin alike, as in `account:<from>,account:<to>`: they were meant as a list. */
 function separatorOfKeys([first = '', ...others]: readonly string[]): string | undefined {
-  if (first === '') return undefined;
   return others
     .filter((text) => text.endsWith(first))
     .map((text) => text.slice(0, -first.length))
