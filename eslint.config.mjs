@@ -66,6 +66,11 @@ export default tseslint.config(
     },
   },
   {
+    name: 'pages know the browser',
+    files: ['tools/simulate-page/src/**/*.ts'],
+    languageOptions: { parserOptions: { project: 'tools/simulate-page/tsconfig.json' } },
+  },
+  {
     name: 'the types of the peers are there only when they are installed; npm run compare checks them',
     files: ['tools/compare/src/**/*.ts'],
     extends: [tseslint.configs.disableTypeChecked],

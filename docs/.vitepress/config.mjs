@@ -34,10 +34,14 @@ export default defineConfig({
   },
   transformPageData(page) {
     // The same text as on the code host, laid out as a first screen.
-    if (page.relativePath !== 'index.md') return;
-    return {
-      frontmatter: { ...page.frontmatter, sidebar: false, aside: false, pageClass: 'home' },
-    };
+    if (page.relativePath === 'index.md') {
+      return {
+        frontmatter: { ...page.frontmatter, sidebar: false, aside: false, pageClass: 'home' },
+      };
+    }
+    if (page.relativePath === 'simulator.md') {
+      return { frontmatter: { ...page.frontmatter, aside: false, pageClass: 'wide' } };
+    }
   },
   buildEnd: writeLlmsFiles,
   themeConfig: {

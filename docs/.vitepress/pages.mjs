@@ -74,6 +74,7 @@ const SECTIONS = [
     [
       ['how-it-works', 'How it works'],
       ['proof', 'Proof'],
+      ['simulator', 'Simulator'],
       ['lab', 'Lock lab'],
       ['demo', 'Demo'],
       ['adr/README', 'Decisions'],

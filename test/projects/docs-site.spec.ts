@@ -35,6 +35,7 @@ beforeAll(async () => {
   };
   for (const program of [
     ['tools/lab/dist/main.js', '--page'],
+    ['tools/simulate-page/bundle.mjs'],
     [join(bin, 'typedoc/bin/typedoc')],
   ]) {
     built = await run(...program);
@@ -51,7 +52,7 @@ describe('npm run docs', () => {
       scripts: Record<string, string>;
     };
     expect(scripts['docs']).toBe(
-      'npm run build --silent && node tools/lab/dist/main.js --page && typedoc && exec vitepress build docs',
+      'npm run build --silent && node tools/lab/dist/main.js --page && node tools/simulate-page/bundle.mjs && typedoc && exec vitepress build docs',
     );
   });
 
@@ -196,6 +197,7 @@ describeWithChromium('the site in a browser', () => {
       ['/operations.html', 'Operations'],
       ['/troubleshooting.html', 'Troubleshooting'],
       ['/lab.html', 'The lock lab'],
+      ['/simulator.html', 'The simulator'],
       ['/benchmarks.html', 'Benchmarks'],
       ['/adr/', 'Decisions'],
       ['/api/', 'API'],

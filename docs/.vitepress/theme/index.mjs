@@ -1,5 +1,11 @@
 import DefaultTheme from 'vitepress/theme';
+import { Simulator } from './simulator.mjs';
 
 import './site.css';
 
-export default DefaultTheme;
+export default {
+  extends: DefaultTheme,
+  enhanceApp({ app }) {
+    app.component('Simulator', Simulator);
+  },
+};

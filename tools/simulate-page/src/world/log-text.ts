@@ -1,0 +1,91 @@
+import type { HistoryLine } from 'check-history';
+import type { Reply } from '../../../simulate/dist/server/reply.js';
+import type { LogLine } from '../view.js';
+import { replyText } from './carried-text.js';
+import { shortFence } from './fences.js';
+
+/**
+ * How a reader is told of a line of the history; undefined: not at all.
+ * @param isLost whether the call that it is of has lost its lock
+ */
+export function logLine(line: HistoryLine, isLost = false): LogLine | undefined {
+  const [text, tone] = (isLost ? lossText(line) : undefined) ?? textAndTone(line) ?? [];
+  return text === undefined ? undefined : { at: line.at, text, tone: tone ?? 'plain' };
+}
+
+/** What others are told, by the first letter of the message. */
+const MESSAGES: Readonly<Record<string, string>> = {
+  g: 'tells the next that its turn has come',
+  w: 'tells the holder that others wait',
+};
+
+/** A call that has lost its lock does nothing more, and ends. */
+function lossText(line: HistoryLine): [text: string, tone?: LogLine['tone']] | undefined {
+  if (line.type === 'left')
+    return [`${line.process} is told that its lock is lost, and stops`, 'bad'];
+  if (line.type === 'ended' && line.outcome === 'done')
+    return [`${line.process} has ended`, 'quiet'];
+  return undefined;
+}
+
+function textAndTone(line: HistoryLine): [text: string, tone?: LogLine['tone']] | undefined {
+  switch (line.type) {
+    case 'called':
+      return [`${line.process} asks for ${line.keys.join(', ')}`];
+    case 'entered': {
+      const held = Object.entries(line.fences).map(
+        ([key, fence]) => `${key}, fence ${shortFence(fence)}`,
+      );
+      return [`${line.process} holds ${held.join('; ')}`, 'good'];
+    }
+    case 'left':
+      return [`${line.process} has done its work`, 'quiet'];
+    case 'ended':
+      return endText(line);
+    case 'ran': {
+      const isUsual = line.script === 'renew' || line.script === 'inspect';
+      const said = line.messages.map(
+        ([, message]) => `, ${MESSAGES[message[0] ?? ''] ?? 'tells others'}`,
+      );
+      const reply = replyText(line.reply as Reply);
+      const text = `Redis: ${line.script} for ${line.by} → ${reply}${said.join('')}`;
+      return [text, isUsual ? 'quiet' : 'plain'];
+    }
+    case 'paused':
+      return [`${line.process} stands still`, 'fault'];
+    case 'continued':
+      return [`${line.process} continues`, 'fault'];
+    case 'died':
+      return [`${line.process} is dead`, 'fault'];
+    case 'closed':
+      return [`${line.process} has closed`, 'fault'];
+    case 'disturbed':
+      return [line.what, 'fault'];
+    case 'lost data':
+    case 'clock set forward':
+    case 'clock set back':
+      return [`Redis: ${line.type}`, 'fault'];
+    case 'calm':
+      return ['Nothing is disturbed any more: everybody asks once more', 'quiet'];
+    case 'assured':
+    case 'effect':
+      return undefined;
+  }
+}
+
+function endText({
+  process,
+  outcome,
+  error,
+}: Extract<HistoryLine, { type: 'ended' }>): [string, LogLine['tone']?] {
+  switch (outcome) {
+    case 'done':
+      return [`${process} has released`];
+    case 'busy':
+      return [`${process} has not got it in time`, 'bad'];
+    case 'aborted':
+      return [`${process} gave up`, 'quiet'];
+    case 'failed':
+      return [`${process} is told: ${error ?? 'its call has failed'}`, 'bad'];
+  }
+}
