@@ -63,8 +63,10 @@ export interface CallView {
   readonly since: number;
   /** Until when it was told that it holds the lock. */
   readonly until: number;
+  /** When it last looked, and held the lock. */
+  readonly assuredAt: number;
   readonly fence: number;
-  /** Whether its time was over before its work was. */
+  /** Whether it has stopped because it held the lock no more. */
   readonly isLost: boolean;
 }
 

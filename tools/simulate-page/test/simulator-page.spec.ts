@@ -172,6 +172,17 @@ describeWithChromium('the simulator in Chromium', () => {
     await other.close();
   });
 
+  it('tells a holder that its lock is lost when Redis has lost its data', async () => {
+    const page = await open('#seed=1&at=0');
+    const { holder, next } = await untilSomebodyWaits(page);
+    await press(page, 'Lose data');
+    await playUntil(page, `${holder} is told that its lock is lost, and stops`);
+    const lostAt = await timeInLog(page, `${holder} is told`);
+    await playUntil(page, `${next} holds`);
+    expect(lostAt).toBeLessThan((await timeInLog(page, `${next} holds`)) + 3_000);
+    await page.close();
+  });
+
   it('cuts off and reconnects, kills and starts, restarts and fails over', async () => {
     const page = await open('#seed=3');
     const done = [

@@ -24,12 +24,12 @@ export class Calls {
     return this.#troubles.get(process);
   }
 
-  /** Whether a line is of a call whose lock is lost: its time was over before its work was. */
+  /** Whether a line is of a call that has lost its lock. A call that has done its work looked at that moment. */
   isOfLost(line: HistoryLine): boolean {
     if (line.type !== 'left' && line.type !== 'ended') return false;
     const call = this.#calls.get(idOf(line));
     if (call === undefined) return false;
-    return call.state === 'holding' ? line.at > call.until : call.isLost;
+    return call.state === 'holding' ? line.at > call.assuredAt : call.isLost;
   }
 
   /** Those that end after this moment. */
@@ -59,7 +59,7 @@ export class Calls {
         return;
       }
       case 'assured': {
-        this.#change(line, { until: line.until });
+        this.#change(line, { until: line.until, assuredAt: at });
         const open = this.#open.get(idOf(line));
         if (open !== undefined) open.until = line.until;
         return;
@@ -97,8 +97,8 @@ export class Calls {
 
   #called(line: Extract<HistoryLine, { type: 'called' }>): void {
     const { process, call: name, keys, at } = line;
-    const start = { state: 'waiting', since: at, until: 0, fence: 0, isLost: false } as const;
-    const call = { process, name, keys, ...start };
+    const nothing = { until: 0, assuredAt: 0, fence: 0, isLost: false };
+    const call = { process, name, keys, state: 'waiting', since: at, ...nothing } as const;
     this.#calls.set(idOf(line), call);
     this.show(idOf(line), { row: process, kind: 'waiting', of: process }, at);
   }

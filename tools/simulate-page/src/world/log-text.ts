@@ -9,7 +9,7 @@ import { shortFence } from './fences.js';
  * @param isLost whether the call that it is of has lost its lock
  */
 export function logLine(line: HistoryLine, isLost = false): LogLine | undefined {
-  const [text, tone] = (isLost ? lossText(line) : undefined) ?? textAndTone(line) ?? [];
+  const [text, tone] = textAndTone(line, isLost) ?? [];
   return text === undefined ? undefined : { at: line.at, text, tone: tone ?? 'plain' };
 }
 
@@ -19,16 +19,10 @@ const MESSAGES: Readonly<Record<string, string>> = {
   w: 'tells the holder that others wait',
 };
 
-/** A call that has lost its lock does nothing more, and ends. */
-function lossText(line: HistoryLine): [text: string, tone?: LogLine['tone']] | undefined {
-  if (line.type === 'left')
-    return [`${line.process} is told that its lock is lost, and stops`, 'bad'];
-  if (line.type === 'ended' && line.outcome === 'done')
-    return [`${line.process} has ended`, 'quiet'];
-  return undefined;
-}
-
-function textAndTone(line: HistoryLine): [text: string, tone?: LogLine['tone']] | undefined {
+function textAndTone(
+  line: HistoryLine,
+  isLost: boolean,
+): [text: string, tone?: LogLine['tone']] | undefined {
   switch (line.type) {
     case 'called':
       return [`${line.process} asks for ${line.keys.join(', ')}`];
@@ -39,7 +33,9 @@ function textAndTone(line: HistoryLine): [text: string, tone?: LogLine['tone']] 
       return [`${line.process} holds ${held.join('; ')}`, 'good'];
     }
     case 'left':
-      return [`${line.process} has done its work`, 'quiet'];
+      return isLost
+        ? [`${line.process} is told that its lock is lost, and stops`, 'bad']
+        : [`${line.process} has done its work`, 'quiet'];
     case 'ended':
       return endText(line);
     case 'ran': {
@@ -80,7 +76,7 @@ function endText({
 }: Extract<HistoryLine, { type: 'ended' }>): [string, LogLine['tone']?] {
   switch (outcome) {
     case 'done':
-      return [`${process} has released`];
+      return [`the call of ${process} has ended`, 'quiet'];
     case 'busy':
       return [`${process} has not got it in time`, 'bad'];
     case 'aborted':
