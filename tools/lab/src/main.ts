@@ -8,8 +8,8 @@ try {
   const options = readOptions(process.argv.slice(2));
   if (options.onlyList) {
     console.log('Stages (--stage)');
-    for (const { number, name, breaks } of STAGES) {
-      console.log(`  ${String(number).padStart(2)}  ${name.padEnd(34)} ${breaks}`);
+    for (const { id, name, breaks } of STAGES) {
+      console.log(`  ${id.padStart(3)}  ${name.padEnd(34)} ${breaks}`);
     }
     console.log('\nAccidents (--accident)');
     for (const { id, name, how } of ACCIDENTS) console.log(`  ${id.padEnd(15)} ${name}: ${how}`);

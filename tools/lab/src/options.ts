@@ -4,8 +4,8 @@ import { ACCIDENTS } from './accidents.js';
 import { STAGES } from './stages/index.js';
 
 export interface LabOptions {
-  /** The numbers of the stages to run. */
-  readonly stages: readonly number[];
+  /** The stages to run. */
+  readonly stages: readonly string[];
   /** The names of the accidents to provoke. */
   readonly accidents: readonly string[];
   readonly onlyList: boolean;
@@ -42,8 +42,8 @@ export function readOptions(args: string[]): LabOptions {
     stages: chosenFrom(
       'stage',
       values.stage,
-      STAGES.map(({ number }) => String(number)),
-    ).map(Number),
+      STAGES.map(({ id }) => id),
+    ),
     accidents: chosenFrom(
       'accident',
       values.accident,

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { STAGES } from './stages/index.js';
-import type { OpenStage, StageTools } from './stages/stage.js';
+import { NotHeld, type OpenStage, OURS, type StageTools } from './stages/stage.js';
 import type { FromWorker, Order, Setup, ToWorker } from './work/messages.js';
 import { currentPurchase, Purchase, SoldOut } from './work/purchase.js';
 import { recordTransactions } from './work/recorded-postgres.js';
@@ -62,7 +62,7 @@ async function setUp(setup: Setup): Promise<void> {
       }
     },
   };
-  const stage = STAGES.find(({ number }) => number === setup.stage);
+  const stage = STAGES.find(({ id }) => id === setup.stage);
   if (stage === undefined) throw new Error(`There is no stage ${setup.stage}`);
   const open = await stage.open(tools);
   await redis.ping();
@@ -106,6 +106,7 @@ function workMs(seed: number, { lane, workMs: [from, to] }: Order, n: number): n
 
 function noteEnd(purchase: Purchase, error: unknown): void {
   if (error instanceof SoldOut) return purchase.note('sold out', error.message);
+  if (error instanceof NotHeld) return purchase.note('told late', error.message);
   const { code, message } = error as { code?: string; message: string };
   // An error of the lock says what happened. Any other error is an accident of its own.
   if (typeof code === 'string' && code.startsWith('LOCK_')) purchase.note('refused', code);
@@ -158,7 +159,7 @@ process.on('message', (message: ToWorker) => {
 process.on('disconnect', () => process.exit());
 process.on('unhandledRejection', (reason) => {
   // As in the articles, the timers of stages 14 to 16 ignore errors. In our stage there must not be any.
-  if (trial?.setup.stage !== 17) return;
+  if (trial?.setup.stage !== OURS) return;
   send({ say: 'broken', message: `unhandled rejection: ${String(reason)}` });
 });
 recordTransactions();

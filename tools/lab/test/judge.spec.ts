@@ -1,5 +1,5 @@
 /** What the lab makes of what it has seen. */
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { SALE } from '../src/accidents.js';
 import { deviationOf } from '../src/expected.js';
 import { findingsOf } from '../src/run/findings.js';
@@ -42,6 +42,20 @@ describe('the judge', () => {
     expect(woken(event(8, 'A', 'believes'), event(9, 'A', 'told'))).toEqual(['two holders']);
   });
 
+  it('finds that a holder was told late, by its release, if another one came in before it', () => {
+    const lost = [event(1, 'A', 'hold'), event(2, 'B', 'hold'), event(3, 'A', 'release')];
+    const late = [...lost, event(4, 'A', 'told late', 'NotAcquired')];
+    expect(findingsOf(late, right, [])).toEqual(['two holders', 'told late']);
+    // What B is told says nothing to A.
+    const other = [...lost, event(4, 'B', 'release'), event(5, 'B', 'told late')];
+    expect(findingsOf(other, right, [])).toEqual(['two holders', 'nobody was told']);
+  });
+
+  it('finds nothing if a release fails after a hold that nobody has disturbed', () => {
+    const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'A', 'told late')];
+    expect(findingsOf([...events, event(4, 'B', 'hold')], right, [])).toEqual([]);
+  });
+
   it('finds a stock that does not account for what was sold', () => {
     expect(findingsOf([], { ...right, left: 90 }, [])).toEqual(['stock wrong']);
   });
@@ -75,36 +89,49 @@ describe('a goal', () => {
     ]);
   });
 
-  it('asks for ten sales, from every lock alike', () => {
+  it('asks for ten sales, from every lock that can wait', () => {
     expect(SALE.goal).toMatchObject({ sold: 100 });
     const goal = { findings: ['goal missed'], accident: 'sale' } as unknown as Trial;
-    for (const { number: stage } of STAGES) {
+    const cannotWait = ['5', '11', '16'];
+    for (const { id: stage } of STAGES.filter(({ id }) => !cannotWait.includes(id))) {
       expect(deviationOf({ ...goal, stage })).toContain('found, and not expected: goal missed');
     }
   });
 });
 
 describe('a trial that went otherwise', () => {
-  const [pair] = pairsOf([17], ['sale']);
+  let stage = '17';
+  const [pair] = pairsOf(['17'], ['sale']);
 
   /** Plays the sale of ours, first with these findings, then with none. */
   async function played(...first: Trial['findings']): Promise<[plays: number, Trial['findings']]> {
     let plays = 0;
     const play = async (): Promise<Trial> => {
       const findings = ++plays === 1 ? first : [];
-      return { stage: 17, accident: 'sale', findings, summary: '' } as unknown as Trial;
+      return { stage, accident: 'sale', findings, summary: '' } as unknown as Trial;
     };
     const [trial] = await runTrials([pair!], play, 1, () => {});
     return [plays, trial!.findings];
   }
 
-  it.each(['stock wrong', 'two holders', 'nobody was told'] as const)(
+  afterEach(() => {
+    stage = '17';
+  });
+
+  it.each(['stock wrong', 'two holders', 'nobody was told', 'told late'] as const)(
     'is not repeated if it has found: %s',
     async (finding) => {
       expect(await played(finding)).toEqual([1, [finding]]);
       expect(await played('call failed', finding)).toEqual([1, ['call failed', finding]]);
     },
   );
+
+  it('is repeated once if a lock without renewal was lost, as on a busy machine any of them is', async () => {
+    stage = '13';
+    expect(await played('two holders')).toEqual([2, []]);
+    stage = '14';
+    expect(await played('two holders')).toEqual([1, ['two holders']]);
+  });
 
   it('is repeated once if the machine may have been too slow', async () => {
     expect(await played('locked for ever')).toEqual([2, []]);

@@ -1,43 +1,46 @@
 import { escapeMarkup, roundForSvg, svgPicture } from 'kit';
 import type { Trial } from '../run/trial.js';
-import { LEGEND, matrixOf, type Verdict, verdictOf } from './matrix.js';
+import { OURS } from '../stages/stage.js';
+import {
+  type Cell,
+  LEGEND,
+  type Mark,
+  markOf,
+  MARKS,
+  matrixOf,
+  type Verdict,
+  verdictOf,
+  VERDICTS,
+} from './matrix.js';
+import { CLOCK } from './matrix-table.js';
 import { DARK, LIGHT, NARROW } from './timeline-svg.js';
 
 const LABEL = 'Stages by accidents: what held and what broke';
 
-const NAME = 268;
-const CELL = 40;
-const ROW = 26;
-const HEAD = 214;
+const NAME = 262;
+const CELL = 36;
+const ROW = 25;
+const HEAD = 98;
 
 /** The matrix as a picture for documents. */
 export function matrixSvg(trials: readonly Trial[]): string {
   const { rows, accidents } = matrixOf(trials);
-  const width = NAME + accidents.length * CELL + 150;
-  const height = HEAD + rows.length * ROW + 44;
+  const width = NAME + accidents.length * CELL + 62;
+  const height = HEAD + rows.length * ROW + 66;
   const heads = accidents.map(
-    ({ name }, n) =>
-      `<text transform="translate(${NAME + n * CELL + 24} ${HEAD - 10}) rotate(-42)">${escapeMarkup(name)}</text>`,
+    ({ short }, n) =>
+      `<text transform="translate(${NAME + n * CELL + 22} ${HEAD - 8}) rotate(-42)">${escapeMarkup(short)}</text>`,
   );
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = HEAD + r * ROW;
-    const css = stage.number === 17 ? 'name ours' : 'name';
-    const name = escapeMarkup(`${stage.number}  ${stage.name}`);
+    const css = stage.id === OURS ? 'name ours' : 'name';
+    const name = escapeMarkup(`${stage.id}  ${stage.name}`);
     return [
       `<text class="${css}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${name}</text>`,
-      ...cells.map(({ trial }, n) => {
-        const left = NAME + n * CELL;
-        return trial === undefined
-          ? `<text class="none" x="${left + CELL / 2}" y="${top + 17}" text-anchor="middle">·</text>`
-          : square(verdictOf(trial), left + 2, top + 2, CELL - 4, ROW - 4, 16);
-      }),
+      ...cells.map((cell, n) => cellSvg(cell, NAME + n * CELL, top, CELL, ROW)),
     ];
   });
-  const legend = LEGEND.map((verdict, n) => {
-    const left = NAME + n * 118;
-    const text = `<text x="${left + 28}" y="${height - 19}">${escapeMarkup(verdict.short)}</text>`;
-    return square(verdict, left, height - 32, 22, 18, 14) + text;
-  });
+  const legend = legendOf(NAME, height - 58, 4, 126);
   return svgPicture({
     width,
     height,
@@ -52,38 +55,79 @@ export function narrowMatrixSvg(trials: readonly Trial[]): string {
   const { rows, accidents } = matrixOf(trials);
   const margin = 6;
   const cell = Math.floor((NARROW - 2 * margin) / Math.max(1, accidents.length));
-  const head = 16 + 6.9 * Math.max(0, ...accidents.map(({ name }) => name.length));
+  const head = 16 + 7.2 * Math.max(0, ...accidents.map(({ short }) => short.length));
   const step = 46;
-  const heads = accidents.map(({ name }, n) => {
+  const heads = accidents.map(({ short }, n) => {
     const place = `translate(${margin + n * cell + cell / 2 + 4} ${roundForSvg(head - 6)})`;
-    return `<text transform="${place} rotate(-90)">${escapeMarkup(name)}</text>`;
+    return `<text transform="${place} rotate(-90)">${escapeMarkup(short)}</text>`;
   });
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = roundForSvg(head + r * step);
-    const css = stage.number === 17 ? 'name ours' : 'name';
+    const css = stage.id === OURS ? 'name ours' : 'name';
     return [
-      `<text class="${css}" x="${margin}" y="${top + 14}">${escapeMarkup(`${stage.number}  ${stage.name}`)}</text>`,
-      ...cells.map(({ trial }, n) => {
-        const left = margin + n * cell;
-        return trial === undefined
-          ? `<text class="none" x="${left + cell / 2}" y="${top + 34}" text-anchor="middle">·</text>`
-          : square(verdictOf(trial), left + 1, top + 20, cell - 2, 20, 15);
-      }),
+      `<text class="${css}" x="${margin}" y="${top + 14}">${escapeMarkup(`${stage.id}  ${stage.name}`)}</text>`,
+      ...cells.map((each, n) => cellSvg(each, margin + n * cell, top + 19, cell, 24)),
     ];
   });
   const foot = roundForSvg(head + rows.length * step + 10);
-  const legend = LEGEND.map((verdict, n) => {
-    const left = margin + (n % 3) * 120;
-    const top = foot + Math.floor(n / 3) * 26;
-    const text = `<text x="${left + 28}" y="${top + 14}">${escapeMarkup(verdict.short)}</text>`;
-    return square(verdict, left, top, 22, 18, 14) + text;
-  });
+  const legend = legendOf(margin, foot, 3, 120);
   return svgPicture({
     width: NARROW,
-    height: foot + Math.ceil(LEGEND.length / 3) * 26 + 4,
+    height: foot + Math.ceil((LEGEND.length + MARKS.length) / 3) * 26 + 4,
     label: LABEL,
     own: OWN,
     parts: [...heads, ...lines, ...legend],
+  });
+}
+
+/** One cell in its box; a dot if the accident cannot happen to the stage. */
+function cellSvg(
+  { trial }: Cell,
+  left: number,
+  top: number,
+  width: number,
+  height: number,
+): string {
+  if (trial === undefined) {
+    return `<text class="none" x="${left + width / 2}" y="${top + height / 2 + 4}" text-anchor="middle">·</text>`;
+  }
+  const inset = width > 30 ? 2 : 1;
+  const [w, h] = [width - 2 * inset, height - 4];
+  const mark = markOf(trial);
+  return (
+    square(verdictOf(trial), left + inset, top + 2, w, h, h / 2 + 5) +
+    (mark === undefined ? '' : markSvg(mark, left + inset + w - (width > 30 ? 11 : 9), top + 3))
+  );
+}
+
+/** What the holder heard of its loss, in the corner of a cell. It has the colour of the sign before it. */
+function markSvg(mark: Mark, left: number, top: number): string {
+  return mark === 'told late'
+    ? `<g class="mark" transform="translate(${left} ${top}) scale(.9)">${CLOCK}</g>`
+    : `<g class="mark" transform="translate(${left} ${top})">${DOTS}</g>`;
+}
+
+/** An ellipsis in a box of 10 by 10. */
+const DOTS = '<path d="M1.5 3h1.2m2 0h1.2m2 0h1.2"/>';
+
+/** The signs and marks with their words, in lines. */
+function legendOf(left: number, top: number, perLine: number, step: number): string[] {
+  const signs = LEGEND.map(
+    (verdict) =>
+      [(x: number, y: number) => square(verdict, x, y, 22, 18, 14), verdict.short] as const,
+  );
+  const marks = MARKS.map(
+    (mark) =>
+      [
+        (x: number, y: number) =>
+          `<g class="alone"><rect x="${x}" y="${y}" width="22" height="18" rx="4"/>${markSvg(mark, x + 6, y + (mark === 'told late' ? 4 : 6))}</g>`,
+        VERDICTS[mark].short,
+      ] as const,
+  );
+  return [...signs, ...marks].map(([draw, text], n) => {
+    const x = left + (n % perLine) * step;
+    const y = roundForSvg(top + Math.floor(n / perLine) * 26);
+    return `${draw(x, y)}<text x="${x + 28}" y="${roundForSvg(y + 14)}">${escapeMarkup(text)}</text>`;
   });
 }
 
@@ -98,7 +142,7 @@ function square(
 ): string {
   return (
     `<rect class="${css}" x="${left}" y="${top}" width="${width}" height="${height}" rx="4"/>` +
-    `<text class="sign" x="${left + width / 2}" y="${top + baseline}" text-anchor="middle">${sign}</text>`
+    `<text class="sign" x="${left + width / 2}" y="${top + baseline}" text-anchor="middle">${escapeMarkup(sign)}</text>`
   );
 }
 
@@ -136,7 +180,11 @@ const STYLE =
   '.name{fill:var(--ink);font-size:13px}.ours{font-weight:700}.none{fill:var(--soft)}' +
   COLOURED.map((name) => `.${name}{fill:var(--${name})}`).join('') +
   '.sign{font-weight:700;font-size:13px}' +
-  COLOURED.map((name) => `.${name}+.sign{fill:var(--${name}Ink)}`).join('');
+  COLOURED.map(
+    (name) =>
+      `.${name}+.sign{fill:var(--${name}Ink)}.${name}+.sign+.mark{stroke:var(--${name}Ink)}`,
+  ).join('') +
+  '.mark{fill:none;stroke-width:1.2}.alone rect{fill:none;stroke:var(--line)}.alone .mark{stroke:var(--ink)}';
 
 const OWN = {
   light: { ...LIGHT, ...CELLS_LIGHT },

@@ -19,12 +19,12 @@ export interface Row {
 /** The stages and accidents that were run, in their order. */
 export function matrixOf(trials: readonly Trial[]): { rows: Row[]; accidents: Accident[] } {
   const accidents = ACCIDENTS.filter(({ id }) => trials.some(({ accident }) => accident === id));
-  const stages = STAGES.filter(({ number }) => trials.some(({ stage }) => stage === number));
+  const stages = STAGES.filter(({ id }) => trials.some(({ stage }) => stage === id));
   const rows = stages.map((stage) => ({
     stage,
     cells: accidents.map((accident) => ({
       accident,
-      trial: trialOf(trials, stage.number, accident.id),
+      trial: trialOf(trials, stage.id, accident.id),
       cannot: whyNot(accident, stage),
     })),
   }));
@@ -33,7 +33,7 @@ export function matrixOf(trials: readonly Trial[]): { rows: Row[]; accidents: Ac
 
 export function trialOf(
   trials: readonly Trial[],
-  stage: number,
+  stage: string,
   accident: string,
 ): Trial | undefined {
   return trials.find((trial) => trial.stage === stage && trial.accident === accident);
@@ -49,28 +49,32 @@ export function matrixText(trials: readonly Trial[]): string {
       '',
       accidents.map(({ id }) => id),
     ),
-    ...rows.map(({ stage: { number, name }, cells }) =>
+    ...rows.map(({ stage: { id, name }, cells }) =>
       line(
-        `${String(number).padStart(2)} ${name}`,
-        cells.map(({ trial }) => (trial === undefined ? '-' : verdictOf(trial).letters)),
+        `${id.padStart(3)} ${name}`,
+        cells.map(({ trial }) => (trial === undefined ? '-' : lettersOf(trial))),
       ),
     ),
     '',
     'held: right, and nobody blocked for ever · STOCK: stock wrong (two held the lock) · TWO: two holders, stock right by luck or fence',
+    '+: the holder of a lost lock was told late, at its release',
     'EVER: locked for ever · FAILED: a call failed that should not · LESS: a goal was missed · -: cannot happen to this stage',
   ].join('\n');
 }
 
 export interface Verdict {
-  /** Shown in a cell beside the word, because colour alone tells many readers nothing. */
+  /** Shown in a cell, because colour alone tells many readers nothing. */
   readonly sign: string;
   readonly short: string;
-  /** The word for a narrow cell. */
-  readonly word: string;
   /** The word for the terminal. */
   readonly letters: string;
   readonly css: string;
   readonly meaning: string;
+}
+
+/** The verdict for the terminal, with a plus if the holder was told late. */
+function lettersOf(trial: Trial): string {
+  return verdictOf(trial).letters + (markOf(trial) === 'told late' ? '+' : '');
 }
 
 /** The worst of what was found. */
@@ -78,67 +82,76 @@ export function verdictOf({ findings }: Trial): Verdict {
   return VERDICTS[findings[0] ?? 'held'];
 }
 
-const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
+export const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
   held: {
     sign: '✓',
     short: 'held',
-    word: 'held',
     letters: 'held',
     css: 'held',
-    meaning:
-      'The stock is right, and nobody is blocked for longer than a dead holder’s lock lasts.',
+    meaning: 'stock right, nobody stuck',
   },
   'stock wrong': {
     sign: '✗',
     short: 'stock wrong',
-    word: 'wrong',
     letters: 'STOCK',
     css: 'wrong',
-    meaning: 'More was sold than left the stock: two were inside, and one overwrote the other.',
+    meaning: 'more sold than left the stock',
   },
   'two holders': {
     sign: '2',
     short: 'two holders',
-    word: 'two',
     letters: 'TWO',
     css: 'two',
-    meaning: 'Two believed that they held the lock; the stock still came out right.',
+    meaning: 'stock right by luck or fence',
   },
   'locked for ever': {
     sign: '∞',
     short: 'for ever',
-    word: 'stuck',
     letters: 'EVER',
     css: 'ever',
-    meaning: 'Nobody gets in any more, until a human removes the key or the other process rests.',
+    meaning: 'nobody gets in any more',
   },
   'call failed': {
     sign: '!',
     short: 'call failed',
-    word: 'failed',
     letters: 'FAILED',
     css: 'failed',
-    meaning: 'A purchase ended with an error that nobody meant: a crash, or a rollback.',
+    meaning: 'an error that nobody meant',
   },
   'goal missed': {
     sign: '<',
     short: 'goal missed',
-    word: 'less',
     letters: 'LESS',
     css: 'failed',
-    meaning: 'Nothing broke, but less was sold than could be, or somebody waited for too long.',
+    meaning: 'less was sold than could be, or somebody waited for too long',
   },
   'nobody was told': {
     sign: '…',
-    short: 'not told',
-    word: 'untold',
+    short: 'never told',
     letters: 'UNTOLD',
     css: 'two',
-    meaning: 'The lock was lost, and its holder never heard of it.',
+    meaning: 'holder heard nothing',
+  },
+  'told late': {
+    sign: '◷',
+    short: 'told late',
+    letters: 'LATE',
+    css: 'two',
+    meaning: 'holder heard at release',
   },
 };
 
-/** Those that a legend explains. The others are seldom the worst of it. */
+/** What stands beside a verdict: what the holder heard of the loss of its lock. */
+export type Mark = 'told late' | 'nobody was told';
+
+export const MARKS: readonly Mark[] = ['told late', 'nobody was told'];
+
+/** Undefined if no holder had to be told, or all were told in time. */
+export function markOf({ findings }: Trial): Mark | undefined {
+  return [...MARKS].reverse().find((mark) => findings.includes(mark));
+}
+
+/** Those that a legend explains. The others are seldom the worst of it, or are a mark. */
 export const LEGEND = Object.entries(VERDICTS).flatMap(([found, verdict]) =>
-  found === 'nobody was told' || found === 'goal missed' ? [] : [verdict],
+  ['nobody was told', 'told late', 'goal missed'].includes(found) ? [] : [verdict],
 );

@@ -44,7 +44,7 @@ export function measuresOf({ events, stock, traffic }: Trial): Measure[] {
   ];
 }
 
-const ENDS = new Set(['sold', 'sold out', 'failed', 'refused']);
+const ENDS = new Set(['sold', 'sold out', 'failed', 'refused', 'told late']);
 
 /** The highest number of connections that waiting callers kept at the same time. */
 function mostWaitingInTransaction(events: readonly LabEvent[]): number {

@@ -2,7 +2,7 @@ import { escapeMarkup } from 'kit';
 import type { Span } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import type { Stage } from '../stages/stage.js';
+import { OURS, type Stage } from '../stages/stage.js';
 import { type Cell, LEGEND, matrixOf, type Row, type Verdict, verdictOf } from './matrix.js';
 import { type Measure, measuresOf } from './measures.js';
 import { SIGNS } from './picture-legend.js';
@@ -26,7 +26,7 @@ export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
   const { rows, accidents } = matrixOf(trials);
   const accidentTrials = trials.filter(({ accident }) => accident !== 'sale');
   const broken = accidentTrials.filter(({ findings }) => findings.length > 0);
-  const ours = trials.filter(({ stage }) => stage === 17);
+  const ours = trials.filter(({ stage }) => stage === OURS);
   const wrongOfOurs = ours.filter(({ findings }) => findings.includes('stock wrong'));
   return `<!doctype html>
 <html lang="en">
@@ -41,7 +41,7 @@ export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
 <a class="skip" href="#matrix">To the matrix</a>
 <header class="top">
 <p class="kicker">nestjs-locked · lock lab</p>
-<h1>Sixteen ways to build a lock,<br>run until they break. And ours.</h1>
+<h1>Twenty ways to build a lock,<br>run until they break. And ours.</h1>
 <p class="lead">The same stock of 100, the same buyers, real Redis, real PostgreSQL, real processes. Each accident is provoked
 at the exact point where a lock of this kind breaks: the process is stopped there, killed or paused, and what the others do
 is written down.</p>
@@ -126,18 +126,18 @@ function chip({ css, sign, short }: Pick<Verdict, 'css' | 'sign' | 'short'>): st
   return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span>`;
 }
 
-function numbered({ number, name }: Stage): string {
-  return `<span class="no">${number}</span> ${escapeMarkup(name)}`;
+function numbered({ id, name }: Stage): string {
+  return `<span class="no">${id}</span> ${escapeMarkup(name)}`;
 }
 
 /** The row of a stage. @param lead what stands in its first cell */
-function stageRow({ number }: Stage, lead: string, cells: readonly string[]): string {
-  const css = number === 17 ? ' class="ours"' : '';
+function stageRow({ id }: Stage, lead: string, cells: readonly string[]): string {
+  const css = id === OURS ? ' class="ours"' : '';
   return `<tr${css}><th scope="row">${lead}</th>${cells.join('')}</tr>`;
 }
 
 function matrixRow({ stage, cells }: Row): string {
-  const link = `<a href="#stage-${stage.number}">${numbered(stage)}</a>`;
+  const link = `<a href="#stage-${stage.id}">${numbered(stage)}</a>`;
   return stageRow(stage, link, cells.map(matrixCell));
 }
 
@@ -147,9 +147,9 @@ function matrixCell({ accident, trial, cannot }: Cell): string {
     const why = cannot ?? 'was not run';
     return `<td class="none" ${head}><span title="${escapeMarkup(why)}"><span aria-hidden="true">·</span><span class="unseen">${escapeMarkup(why)}</span></span></td>`;
   }
-  const { sign, short, word, css } = verdictOf(trial);
+  const { sign, short, css } = verdictOf(trial);
   const tip = escapeMarkup(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`);
-  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${tip}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(word)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
+  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${tip}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(short)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
 }
 
 /** The one number that says most about a cell. */
@@ -199,10 +199,10 @@ function stageSection({ stage, cells }: Row): string {
     cell.trial === undefined ? '' : trialDetails(cell, cell.trial),
   );
   const damaged = trials.filter(({ findings }) => findings.length > 0).length;
-  return `<section class="stage${stage.number === 17 ? ' ours' : ''}" id="stage-${stage.number}" aria-labelledby="stage-${stage.number}-head">
-<h3 id="stage-${stage.number}-head">${numbered(stage)}</h3>
+  return `<section class="stage${stage.id === OURS ? ' ours' : ''}" id="stage-${stage.id}" aria-labelledby="stage-${stage.id}-head">
+<h3 id="stage-${stage.id}-head">${numbered(stage)}</h3>
 <p class="lesson">${escapeMarkup(stage.lesson)}</p>
-<p class="breaks"><b>${stage.number === 17 ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
+<p class="breaks"><b>${stage.id === OURS ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
 ${articles.join('\n')}
 </section>`;
 }

@@ -1,5 +1,6 @@
 import { svgPicture } from 'kit';
 import type { Trial } from '../run/trial.js';
+import { OURS } from '../stages/stage.js';
 import { trialOf } from './matrix.js';
 import { legendSvg, signsIn } from './picture-legend.js';
 import { timelineOf } from './timeline-model.js';
@@ -7,24 +8,24 @@ import { DARK, LIGHT, TIMELINE_STYLE, timelineSvg, WIDE } from './timeline-svg.j
 
 /** One of three stages in the same accident: side by side, they are the whole story at a glance. */
 export interface Chapter {
-  readonly stage: number;
+  readonly stage: string;
   readonly heading: string;
   readonly text: string;
 }
 
 const CHAPTERS: readonly Chapter[] = [
   {
-    stage: 1,
+    stage: '1',
     heading: 'No lock: both read 100, both save 90',
     text: 'No lock. B reads the same 100 as A, and A overwrites what B has saved.',
   },
   {
-    stage: 13,
+    stage: '13',
     heading: 'Lua lock without renewal: it runs out while A works',
     text: 'Lua release, no renewal. The lock runs out under A, and B walks in.',
   },
   {
-    stage: 17,
+    stage: OURS,
     heading: 'nestjs-locked: B enters after A has committed',
     text: 'nestjs-locked. The lease is renewed until A has committed; then B enters.',
   },

@@ -8,7 +8,7 @@ export interface Moment {
   readonly at: number;
   /** Empty if it concerns all lanes. */
   readonly lane: string;
-  readonly kind: 'done' | 'killed' | 'paused' | 'resumed' | 'told' | 'failed' | 'expired';
+  readonly kind: 'done' | 'killed' | 'paused' | 'resumed' | 'told' | 'late' | 'failed' | 'expired';
   readonly text: string;
 }
 
@@ -57,7 +57,15 @@ export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): 
   };
 }
 
-const ENDS: readonly EventKind[] = ['sold', 'sold out', 'failed', 'refused', 'killed', 'retry'];
+const ENDS: readonly EventKind[] = [
+  'sold',
+  'sold out',
+  'failed',
+  'refused',
+  'told late',
+  'killed',
+  'retry',
+];
 
 const TRANSACTION_ENDS = ['committed', 'rolled back', 'killed', 'failed', 'refused'] as const;
 
@@ -81,6 +89,7 @@ const MOMENTS: Partial<Record<EventKind, readonly [kind: Moment['kind'], words?:
   paused: ['paused'],
   resumed: ['resumed'],
   told: ['told', ' is told that its lock is lost'],
+  'told late': ['late', ' is told at its release'],
   refused: ['told', ' is refused'],
   failed: ['failed', ' fails'],
 };

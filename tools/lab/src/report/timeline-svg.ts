@@ -258,6 +258,7 @@ export const LIGHT = {
   tx: '#16233b',
   key: '#8795aa',
   commit: '#0d8050',
+  late: '#9a5700',
   mark: '#1c2430',
   onMark: '#ffffff',
 };
@@ -271,6 +272,7 @@ export const DARK: Readonly<Record<keyof typeof LIGHT, string>> = {
   tx: '#e8ecf3',
   key: '#75849b',
   commit: '#3ddc97',
+  late: '#ffb45c',
   mark: '#e8ecf3',
   onMark: '#12161d',
 };
@@ -299,4 +301,5 @@ export const TIMELINE_STYLE = `
 .timeline .moment.killed path,.timeline .moment.failed path{stroke:var(--both);stroke-dasharray:none}
 .timeline .moment.killed circle,.timeline .moment.failed circle{fill:var(--both)}
 .timeline .moment.told circle{fill:var(--commit)}
+.timeline .moment.late circle{fill:var(--late)}
 `.trim();

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { ACCIDENTS } from '../accidents.js';
 import type { Trial } from '../run/trial.js';
 import { STAGES } from '../stages/index.js';
+import { OURS } from '../stages/stage.js';
 import { trialOf } from './matrix.js';
 import { matrixSvg, narrowMatrixSvg } from './matrix-svg.js';
 import { reportHtml, type RunFacts } from './report-html.js';
@@ -16,9 +17,9 @@ const SAVED = join(ROOT, 'tools/lab/results/trials.json');
 
 /** The pictures that documents show. */
 const PICTURED = [
-  [8, 'p1-p2-p3'],
-  [13, 'pause'],
-  [17, 'pause'],
+  ['8', 'p1-p2-p3'],
+  ['13', 'pause'],
+  [OURS, 'pause'],
 ] as const;
 
 /** What a run has found. */
@@ -71,7 +72,7 @@ function picturesOf(trials: readonly Trial[]): [name: string, text: string][] {
     ...PICTURED.flatMap(([number, id]) => {
       const trial = trialOf(trials, number, id);
       if (trial === undefined) return [];
-      const stage = STAGES.find((each) => each.number === number);
+      const stage = STAGES.find((each) => each.id === number);
       const accident = ACCIDENTS.find((each) => each.id === id);
       const heading = `${number}. ${stage?.name}: ${accident?.name}`;
       const label = `${heading}. ${trial.summary}`;

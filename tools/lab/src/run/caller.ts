@@ -77,9 +77,17 @@ export class Caller {
     return !(await this.holds(LEASE_MS * 0.1));
   }
 
-  /** Either it is inside, or it has asked once more and still waits. */
+  /** It is inside, or it has asked once more and still waits, or it has failed. */
   async isInsideUnlessItWaits(): Promise<void> {
-    if (!(await this.stillWaits())) await this.reaches('inside');
+    if (!(await this.stillWaits()) && this.did('hold')) await this.reaches('inside');
+  }
+
+  /** Whether it gets inside, and stops there. */
+  async entersUnlessItFails(limitMs: number): Promise<boolean> {
+    await this.holds(limitMs);
+    if (!this.did('hold')) return false;
+    await this.reaches('inside');
+    return true;
   }
 
   ends(limitMs = LEASE_MS * 4): Promise<boolean> {

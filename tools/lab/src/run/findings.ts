@@ -10,17 +10,23 @@ export const FINDINGS = [
   'call failed',
   'goal missed',
   'nobody was told',
+  'told late',
 ] as const;
 
 export type Finding = (typeof FINDINGS)[number];
 
 /** What a lock may never do, however slow the machine is. */
-export const UNSAFE: readonly Finding[] = ['stock wrong', 'two holders', 'nobody was told'];
+export const UNSAFE: readonly Finding[] = [
+  'stock wrong',
+  'two holders',
+  'nobody was told',
+  'told late',
+];
 
 /** The time during which a caller had the lock, as far as it could know. */
 export interface Hold extends Span {
-  /** Whether the caller heard of its loss, and did not have to learn it from the damage. */
-  readonly told: boolean;
+  /** Whether the caller heard of its loss: in time, late, which is by its release when the work was done, or never. */
+  readonly told: 'in time' | 'late' | 'never';
   readonly killed: boolean;
 }
 
@@ -38,6 +44,11 @@ export interface Overlap {
  */
 export function holdsIn(events: readonly LabEvent[]): Hold[] {
   const holds: Hold[] = [];
+  const toldLate = (lane: string): void => {
+    const n = holds.findLastIndex((hold) => hold.lane === lane);
+    const hold = holds[n];
+    if (hold?.told === 'never') holds[n] = { ...hold, told: 'late' };
+  };
   const end = events.reduce((last, { at }) => Math.max(last, at), 0);
   const open = new Map<string, { readonly from: number; pausedAt: number | undefined }>();
   const close = (lane: string, at: number, kind?: EventKind): void => {
@@ -45,11 +56,13 @@ export function holdsIn(events: readonly LabEvent[]): Hold[] {
     if (hold === undefined) return;
     open.delete(lane);
     const { from, pausedAt } = hold;
-    const told = pausedAt !== undefined || kind === 'told' || kind === 'refused';
+    const inTime = pausedAt !== undefined || kind === 'told' || kind === 'refused';
+    const told = inTime ? 'in time' : 'never';
     holds.push({ lane, from, until: pausedAt ?? at, told, killed: kind === 'killed' });
   };
   for (const { at, lane, kind } of events) {
     if (ENDS.has(kind)) close(lane, at, kind);
+    if (kind === 'told late') toldLate(lane);
     if (kind === 'hold') open.set(lane, { from: at, pausedAt: undefined });
     const hold = open.get(lane);
     if (hold === undefined) continue;
@@ -71,6 +84,7 @@ const ENDS: ReadonlySet<EventKind> = new Set([
   'failed',
   'retry',
   'told',
+  'told late',
   'refused',
   'killed',
 ]);
@@ -109,7 +123,9 @@ export function findingsOf(
   const found = new Set(seen.map(({ finding }) => finding));
   if (stock.start - stock.left !== stock.sold || stock.left < 0) found.add('stock wrong');
   if (overlaps.length > 0) found.add('two holders');
-  if (overlaps.some(({ first }) => !first.told && !first.killed)) found.add('nobody was told');
+  const lost = overlaps.map(({ first }) => first).filter(({ killed }) => !killed);
+  if (lost.some(({ told }) => told === 'never')) found.add('nobody was told');
+  if (lost.some(({ told }) => told === 'late')) found.add('told late');
   // A caller that was told of a loss fails for a good reason, whatever the error of its database says.
   const told = new Set(events.filter(({ kind }) => kind === 'told').map(({ lane }) => lane));
   if (events.some(({ kind, lane }) => kind === 'failed' && !told.has(lane))) {

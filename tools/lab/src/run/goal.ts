@@ -31,4 +31,13 @@ export function missedOf(goal: Goal, events: readonly LabEvent[], { sold }: Stoc
   return parts.filter((part) => part !== false);
 }
 
-const WAIT_ENDS = ['hold', 'sold', 'sold out', 'failed', 'refused', 'killed', 'retry'] as const;
+const WAIT_ENDS = [
+  'hold',
+  'sold',
+  'sold out',
+  'failed',
+  'refused',
+  'told late',
+  'killed',
+  'retry',
+] as const;

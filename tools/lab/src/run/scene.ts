@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accident } from '../accidents.js';
 import { LEASE_MS } from '../scale.js';
-import type { Stage } from '../stages/stage.js';
+import { OURS, type Stage } from '../stages/stage.js';
 import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
 import type { FromWorker, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
@@ -11,7 +11,7 @@ import { type Finding, findingsOf } from './findings.js';
 import { missedOf } from './goal.js';
 import type { LabProcess } from './lab-process.js';
 import { type Laboratory, observe, ReplicatedRedis, startRedis } from './laboratory.js';
-import { summaryOf } from './summary.js';
+import { inSeconds, summaryOf } from './summary.js';
 import type { KeyEvent, Seen, Stock, Trial } from './trial.js';
 
 const START_STOCK = 100;
@@ -39,7 +39,7 @@ export class Scene {
     private readonly lab: Laboratory,
     nth: number,
   ) {
-    this.product = `${accident.id}-${stage.number}-${nth}`;
+    this.product = `${accident.id}-${stage.id}-${nth}`;
     this.#redis = lab.redis;
     this.#redisUrl = lab.redisUrl;
     const noteKey = (kind: KeyEvent['kind']): void => {
@@ -50,7 +50,7 @@ export class Scene {
   }
 
   get name(): string {
-    return `stage ${this.stage.number}, ${this.accident.id}`;
+    return `stage ${this.stage.id}, ${this.accident.id}`;
   }
 
   /** The lock's key in Redis. */
@@ -133,14 +133,24 @@ export class Scene {
     return this.until(() => callers.every(({ hasEnded }) => hasEnded), limitMs);
   }
 
-  /** The holder is dead. Finds out whether the next caller gets in on its own, and after how long. */
+  /** Waits until all have ended, or nothing has happened for so long. */
+  async allEndOrAreStuck(callers: readonly Caller[], restMs: number): Promise<void> {
+    for (let before = -1; before !== this.events.length;) {
+      before = this.events.length;
+      if (await this.allEnd(callers, restMs)) return;
+    }
+    const waiting = callers.filter(({ hasEnded }) => !hasEnded).length;
+    this.saw(`${waiting} wait, and nobody gets in any more`, 'locked for ever');
+  }
+
+  /** Nobody is inside, or a dead holder. Finds out whether the next caller gets in on its own, and after how long. */
   async entersOrIsStuck(caller: Caller): Promise<void> {
     if (await caller.holds(LEASE_MS * 1.4)) return;
     const isInValue = this.stage.traits.includes('client clock'); // then the key itself has no end
     if (!isInValue && (await this.#redis.pttl(this.key)) === -1) {
       this.saw('the key has no expiry, and nobody is left to remove it', 'locked for ever');
     } else if (!(await caller.holds(LEASE_MS * 3))) {
-      this.saw(`nobody got in for ${(LEASE_MS * 4.4) / 1_000} s`, 'locked for ever');
+      this.saw(`nobody got in for ${inSeconds(LEASE_MS * 4.4)}`, 'locked for ever');
     }
   }
 
@@ -184,7 +194,7 @@ export class Scene {
   }
 
   get #isOurs(): boolean {
-    return this.stage.number === 17;
+    return this.stage.id === OURS;
   }
 
   #trial(lanes: string[], stock: Stock, traffic: Traffic): Trial {
@@ -199,7 +209,7 @@ export class Scene {
       this.saw(missed, 'goal missed');
     }
     const trial = {
-      stage: this.stage.number,
+      stage: this.stage.id,
       accident: this.accident.id,
       lanes,
       events,
@@ -222,7 +232,7 @@ export class Scene {
     process.tell({
       do: 'set up',
       setup: {
-        stage: this.stage.number,
+        stage: this.stage.id,
         redisUrl: this.#redisUrl,
         databaseUrl: this.lab.databaseUrl,
         product: this.product,

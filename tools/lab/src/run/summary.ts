@@ -32,6 +32,9 @@ export function summaryOf({
   for (const { lane, text } of events.filter(({ kind }) => kind === 'told')) {
     parts.push(`${lane} was told: ${text}`);
   }
+  for (const { lane, text } of events.filter(({ kind }) => kind === 'told late')) {
+    parts.push(`${lane} was told at its release: ${text}`);
+  }
   for (const { lane, text } of events.filter(({ kind }) => kind === 'refused')) {
     parts.push(`${lane} was refused: ${text}`);
   }

@@ -4,7 +4,7 @@ import type { Finding } from './findings.js';
 
 /** One stage in one accident (or in the sale), and what was seen. Times count from its first event. */
 export interface Trial {
-  readonly stage: number;
+  readonly stage: string;
   readonly accident: string;
   readonly lanes: readonly string[];
   readonly events: readonly LabEvent[];

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Accident, ACCIDENTS, SALE, whyNot } from '../accidents.js';
 import { deviationOf, isUnsafe } from '../expected.js';
 import { STAGES } from '../stages/index.js';
-import type { Stage } from '../stages/stage.js';
+import { OURS, type Stage } from '../stages/stage.js';
 import type { Laboratory } from './laboratory.js';
 import { Scene } from './scene.js';
 import type { Trial } from './trial.js';
@@ -19,8 +19,8 @@ const OURS_AT_ONCE = 2;
 const TRIAL_LIMIT_MS = 120_000;
 
 /** The pairs of chosen stages and chosen accidents that can happen. */
-export function pairsOf(stages: readonly number[], accidents: readonly string[]): Pair[] {
-  return STAGES.filter(({ number }) => stages.includes(number)).flatMap((stage) =>
+export function pairsOf(stages: readonly string[], accidents: readonly string[]): Pair[] {
+  return STAGES.filter(({ id }) => stages.includes(id)).flatMap((stage) =>
     ACCIDENTS.filter(
       (accident) => accidents.includes(accident.id) && whyNot(accident, stage) === undefined,
     ).map((accident) => ({ stage, accident })),
@@ -45,12 +45,12 @@ export async function runTrials(
   const trials: Trial[] = [];
   const again: Pair[] = [];
 
-  const done = ({ stage: { number, name }, accident }: Pair, trial: Trial): void => {
+  const done = ({ stage: { id, name }, accident }: Pair, trial: Trial): void => {
     const { findings, summary } = trial;
     const details = summary === '' ? '' : ` (${summary})`;
     trials.push(trial);
     say(
-      `${trials.length}/${pairs.length}  ${number} ${name}, ${accident.id}: ${findings[0] ?? 'held'}${details}`,
+      `${trials.length}/${pairs.length}  ${id} ${name}, ${accident.id}: ${findings[0] ?? 'held'}${details}`,
     );
   };
   const run = async (queue: Pair[]): Promise<void> => {
@@ -59,7 +59,7 @@ export async function runTrials(
       const why = trial instanceof Error ? trial.message : deviationOf(trial);
       if (!(trial instanceof Error) && (why === undefined || isUnsafe(trial))) done(pair, trial);
       else {
-        say(`stage ${pair.stage.number}, ${pair.accident.id} will be repeated alone: ${why}`);
+        say(`stage ${pair.stage.id}, ${pair.accident.id} will be repeated alone: ${why}`);
         again.push(pair);
       }
     }
@@ -68,8 +68,8 @@ export async function runTrials(
   const isSale = ({ accident }: Pair): boolean => accident === SALE;
   await run(pairs.filter(isSale));
   const accidents = pairs.filter((pair) => !isSale(pair));
-  const ours = accidents.filter(({ stage }) => stage.number === 17);
-  const others = accidents.filter(({ stage }) => stage.number !== 17);
+  const ours = accidents.filter(({ stage }) => stage.id === OURS);
+  const others = accidents.filter(({ stage }) => stage.id !== OURS);
   await Promise.all([
     ...Array.from({ length: OURS_AT_ONCE }, () => run(ours)),
     ...Array.from({ length: atOnce }, () => run(others)),

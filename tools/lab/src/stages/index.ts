@@ -1,15 +1,17 @@
+import { LOCK_PLUS } from './lock-plus.js';
 import { RENEWING } from './renewing.js';
-import type { Stage } from './stage.js';
+import { OURS, type Stage } from './stage.js';
 import { WITH_COMMANDS } from './with-commands.js';
 import { WITHOUT_REDIS } from './without-redis.js';
 
-/** The sixteen steps of the articles, and ours. */
+/** The sixteen steps of the articles with their variants, and ours. */
 export const STAGES: readonly Stage[] = [
   ...WITHOUT_REDIS,
   ...WITH_COMMANDS,
   ...RENEWING,
+  ...LOCK_PLUS,
   {
-    number: 17,
+    id: OURS,
     name: 'nestjs-locked',
     lesson:
       'The lock is taken before BEGIN, kept until COMMIT was answered, and the database checks it.',

@@ -1,11 +1,11 @@
 import type { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, seconds } from '../scale.js';
-import { lockStage, type Stage } from './stage.js';
-import { RELEASE } from './with-commands.js';
+import { LEASE_MS, RENEW_EVERY_MS } from '../scale.js';
+import { lockStage, NotHeld, type Stage } from './stage.js';
 
-const RENEW_KEY = `
+/** Prolongs the key of its owner. */
+export const RENEW_KEY = `
   if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
   return 0`;
 
@@ -40,22 +40,13 @@ const RELEASE_HASH = `
   redis.call('PUBLISH', KEYS[1] .. ':released', 1)
   return 1`;
 
-/** What this process holds. Breaks here: an entry is found by the lock's name, whoever the holder is. */
-interface HeldHere {
-  readonly requestId: string;
-  readonly leaseMs: number;
-  readonly since: number;
-  count: number;
-  readonly localWaiters: (() => void)[];
-}
-
-/** Stages 14 to 16: locks that renew themselves. */
+/** Stages 14 and 15: locks that renew themselves. */
 export const RENEWING: readonly Stage[] = [
   lockStage({
-    number: 14,
+    id: '14',
     name: 'Lua, renewal, wake-up list',
     lesson: 'A worker renews while the work runs, and a list wakes the next one: no polling.',
-    breaks: 'When the renewal stops, nobody tells the holder. One worker for each lock.',
+    breaks: 'A lost lock is told at release, when the work is committed. One worker for each lock.',
     traits: ['lock', 'redis', 'expiry', 'renewal'],
     lock({ redis, withConnection }) {
       return {
@@ -69,17 +60,26 @@ export const RENEWING: readonly Stage[] = [
         },
         async release(key, { owner, worker }) {
           clearInterval(worker);
-          await redis.eval(RELEASE_AND_SIGNAL, 2, key, `${key}:signal`, owner, LEASE_MS);
+          const released = await redis.eval(
+            RELEASE_AND_SIGNAL,
+            2,
+            key,
+            `${key}:signal`,
+            owner,
+            LEASE_MS,
+          );
+          // Breaks here: too late for the work.
+          if (released === 0) throw new NotHeld('NotAcquired');
         },
       };
     },
   }),
   lockStage({
-    number: 15,
+    id: '15',
     name: 'watchdog, hash, pub/sub',
     lesson:
       'The reference design: 30 s renewed every 10 s, re-entry counted, waiters woken by a message.',
-    breaks: 'The holder is not told of a loss, and a failover loses the lock.',
+    breaks: 'A lost lock is told at release, when the work is committed. A failover loses it.',
     traits: ['lock', 'redis', 'expiry', 'renewal'],
     async lock({ redis }) {
       const subscriber = redis.duplicate();
@@ -101,79 +101,12 @@ export const RENEWING: readonly Stage[] = [
           return { owner, watch: renew(redis, RENEW_HASH, key, owner) };
         },
         async release(key, { owner, watch }) {
-          await redis.eval(RELEASE_HASH, 1, key, owner, LEASE_MS);
+          const released = await redis.eval(RELEASE_HASH, 1, key, owner, LEASE_MS);
           clearInterval(watch);
+          // Breaks here: too late for the work.
+          if (released === null) throw new NotHeld('IllegalMonitorStateException');
         },
         close: () => subscriber.disconnect(),
-      };
-    },
-  }),
-  lockStage({
-    number: 16,
-    name: '"lock plus"',
-    lesson:
-      'Faster: a local map saves the way to Redis, one timer renews all, the lease is learned.',
-    breaks: 'A busy process keeps the lock to itself, and renewal and loss are two commands apart.',
-    traits: ['lock', 'redis', 'expiry', 'renewal', 'local hand-over'],
-    lock({ redis }) {
-      const heldHere = new Map<string, HeldHere>();
-
-      const timer = setInterval(() => {
-        for (const [key, { requestId, leaseMs }] of heldHere)
-          void renewIfMine(key, requestId, leaseMs);
-      }, RENEW_EVERY_MS);
-
-      async function renewIfMine(key: string, requestId: string, leaseMs: number): Promise<void> {
-        if ((await redis.get(key)) !== requestId) return; // Breaks here: nobody is told.
-        // Breaks here: the lock may belong to somebody else by now.
-        await redis.pexpire(key, leaseMs);
-      }
-
-      /** What the work took on average, plus 10 s; the time-out if nothing was learned yet. */
-      async function learnedLease(key: string): Promise<number> {
-        const average = await redis.get(`${key}_renew`);
-        return average === null ? LEASE_MS : Math.ceil(Number(average)) + seconds(10);
-      }
-
-      async function learn(key: string, tookMs: number, leaseMs: number): Promise<void> {
-        if (tookMs < leaseMs - seconds(5)) return;
-        const before = await redis.get(`${key}_renew`);
-        const average = before === null ? tookMs : Number(before) * 0.8 + tookMs * 0.2;
-        await redis.set(`${key}_renew`, average, 'PX', seconds(24 * 3_600));
-      }
-
-      async function acquire(key: string, requestId: string = randomUUID()): Promise<void> {
-        const held = heldHere.get(key);
-        if (held?.requestId === requestId) held.count += 1;
-        else if (held !== undefined) {
-          // Redis is not asked: a local holder will pass the lock on. Breaks here: to nobody else.
-          await new Promise<void>((resolve) => held.localWaiters.push(resolve));
-        } else {
-          const leaseMs = await learnedLease(key);
-          while ((await redis.set(key, requestId, 'PX', leaseMs, 'NX')) === null) {
-            if (heldHere.has(key)) return acquire(key);
-            await sleep(RETRY_MS);
-          }
-          const since = Date.now();
-          heldHere.set(key, { requestId, leaseMs, since, count: 1, localWaiters: [] });
-        }
-      }
-
-      return {
-        acquire: (key) => acquire(key),
-        async release(key) {
-          const held = heldHere.get(key);
-          if (held === undefined || (held.count -= 1) > 0) return;
-          const next = held.localWaiters.shift();
-          if (next !== undefined) {
-            held.count = 1;
-            return next();
-          }
-          heldHere.delete(key);
-          await redis.eval(RELEASE, 1, key, held.requestId);
-          await learn(key, Date.now() - held.since, held.leaseMs);
-        },
-        close: () => clearInterval(timer),
       };
     },
   }),

@@ -4,9 +4,13 @@ import type { Purchase } from '../work/purchase.js';
 import type { RecordedRedis } from '../work/recorded-redis.js';
 import { inTransaction, takePieces } from '../work/shop.js';
 
-/** One way to build a lock, as an article describes it. */
+/** The id of nestjs-locked, the last row. */
+export const OURS = '17';
+
+/** One way to build a lock, as an article has it, or a variant of one. */
 export interface Stage {
-  readonly number: number;
+  /** The number of the step in the articles; a letter follows if it is a variant of that step. */
+  readonly id: string;
   readonly name: string;
   /** What this step taught, in one sentence. */
   readonly lesson: string;
@@ -51,6 +55,17 @@ export interface StageTools {
   readonly withConnection: <T>(use: (redis: RecordedRedis) => Promise<T>) => Promise<T>;
 }
 
+/** The release found that the lock was no longer its caller's: told, but after the work is done. */
+export class NotHeld extends Error {
+  override readonly name = 'NotHeld';
+}
+
+/** The waiter has waited for as long as it wanted to. */
+export class GaveUp extends Error {
+  override readonly name = 'GaveUp';
+  readonly code = 'LOCK_NOT_ACQUIRED';
+}
+
 /** The two functions that the articles write. */
 export interface Lock<Owner> {
   acquire(key: string): Promise<Owner>;
@@ -61,9 +76,12 @@ export interface Lock<Owner> {
 /** A stage of such a lock, with the work put between its two functions. */
 export function lockStage<Owner>({
   lock: open,
+  releasedBeforeCommit = false,
   ...stage
 }: Omit<Stage, 'open'> & {
   readonly lock: (tools: StageTools) => Lock<Owner> | Promise<Lock<Owner>>;
+  /** Takes and releases the lock inside the transaction, so the release comes before the COMMIT. */
+  readonly releasedBeforeCommit?: boolean;
 }): Stage {
   return {
     ...stage,
@@ -80,11 +98,14 @@ export function lockStage<Owner>({
           await lock.release(purchase.key, owner);
         }
       };
+      const buyInsideTransaction = (purchase: Purchase): Promise<void> =>
+        inTransaction(tools.pool, (sql) => locked(purchase, () => takePieces(sql, purchase)));
       return {
-        buy: (purchase) =>
-          locked(purchase, () => inTransaction(tools.pool, (sql) => takePieces(sql, purchase))),
-        buyInsideTransaction: (purchase) =>
-          inTransaction(tools.pool, (sql) => locked(purchase, () => takePieces(sql, purchase))),
+        buy: releasedBeforeCommit
+          ? buyInsideTransaction
+          : (purchase) =>
+              locked(purchase, () => inTransaction(tools.pool, (sql) => takePieces(sql, purchase))),
+        buyInsideTransaction,
         close: () => lock.close?.(),
       };
     },

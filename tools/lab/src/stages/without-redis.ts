@@ -7,12 +7,12 @@ import {
   takePieces,
   think,
 } from '../work/shop.js';
-import { lockStage, type Stage } from './stage.js';
+import { type Lock, lockStage, type Stage } from './stage.js';
 
 /** Stages 1 to 4: one process, or one database. */
 export const WITHOUT_REDIS: readonly Stage[] = [
   {
-    number: 1,
+    id: '1',
     name: 'no lock',
     lesson: 'A transaction alone does not keep others from reading the same value.',
     breaks: 'Several workers read the same stock, and the last one to save wins.',
@@ -27,28 +27,25 @@ export const WITHOUT_REDIS: readonly Stage[] = [
     }),
   },
   lockStage({
-    number: 2,
-    name: 'in-process mutex',
-    lesson: 'A lock object in memory is right as long as there is one process.',
+    id: '2',
+    name: 'mutex released before COMMIT',
+    lesson: 'A lock object in memory lets one in at a time.',
+    breaks: 'Released inside the transaction: the next one reads the old stock before the COMMIT.',
+    traits: ['lock'],
+    releasedBeforeCommit: true, // Breaks here, even in one process.
+    lock: mutex,
+  }),
+  lockStage({
+    id: '2b',
+    name: 'mutex around the transaction',
+    lesson:
+      'Kept until COMMIT was answered, the lock object is right as long as there is one process.',
     breaks: 'A second process has a lock object of its own.',
     traits: ['lock'],
-    lock() {
-      // Breaks here: every process has a queue of its own.
-      let tail = Promise.resolve();
-      return {
-        async acquire() {
-          const before = tail;
-          let release = (): void => {};
-          tail = new Promise((resolve) => (release = resolve));
-          await before;
-          return release;
-        },
-        release: async (_key, release) => release(),
-      };
-    },
+    lock: mutex,
   }),
   {
-    number: 3,
+    id: '3',
     name: 'row lock (pessimistic)',
     lesson: 'SELECT ... FOR UPDATE is right: the database itself lets one in at a time.',
     breaks:
@@ -69,7 +66,7 @@ export const WITHOUT_REDIS: readonly Stage[] = [
     },
   },
   {
-    number: 4,
+    id: '4',
     name: 'version column (optimistic)',
     lesson: 'UPDATE ... WHERE version = what I read is right: the rows affected decide.',
     breaks: 'Under contention most attempts fail, and every caller has to try again.',
@@ -88,6 +85,22 @@ export const WITHOUT_REDIS: readonly Stage[] = [
     }),
   },
 ];
+
+/** A queue in memory. */
+function mutex(): Lock<() => void> {
+  // Breaks here: every process has a queue of its own.
+  let tail = Promise.resolve();
+  return {
+    async acquire() {
+      const before = tail;
+      let release = (): void => {};
+      tail = new Promise((resolve) => (release = resolve));
+      await before;
+      return release;
+    },
+    release: async (_key, release) => release(),
+  };
+}
 
 class VersionChanged extends Error {}
 

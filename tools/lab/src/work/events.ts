@@ -23,6 +23,8 @@ export type EventKind =
   | 'rolled back'
   /** The lock told its holder that it is lost. */
   | 'told'
+  /** The release failed, because the lock was no longer its caller's: the work is done. */
+  | 'told late'
   /** It was stopped, and believes now that it holds the lock: its signal has not aborted, and `isHeld` is true. */
   | 'believes'
   /** Refused by the lock or the database with an error that says why. */

@@ -17,7 +17,7 @@ export type Point =
 
 /** What a process is told before a trial. */
 export interface Setup {
-  readonly stage: number;
+  readonly stage: string;
   readonly redisUrl: string;
   readonly databaseUrl: string;
   readonly product: string;
