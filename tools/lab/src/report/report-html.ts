@@ -2,15 +2,24 @@ import { escapeMarkup } from 'kit';
 import type { Span } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import { OURS, type Stage } from '../stages/stage.js';
-import { type Cell, LEGEND, matrixOf, type Row, type Verdict, verdictOf } from './matrix.js';
+import { OURS } from '../stages/stage.js';
+import { type Cell, markOf, matrixOf, type Row, verdictOf } from './matrix.js';
+import {
+  chip,
+  idOf,
+  markChip,
+  matrixLegend,
+  matrixTable,
+  numbered,
+  stageRow,
+} from './matrix-table.js';
 import { type Measure, measuresOf } from './measures.js';
 import { SIGNS } from './picture-legend.js';
 import { REPORT_SCRIPT } from './report-script.js';
 import { REPORT_STYLE } from './report-style.js';
 import { storyOf } from './story.js';
 import { milliseconds, period, type Timeline, timelineOf } from './timeline-model.js';
-import { timelineSvg } from './timeline-svg.js';
+import { NARROW, timelineSvg, WIDE } from './timeline-svg.js';
 
 export interface RunFacts {
   readonly seed: number;
@@ -24,10 +33,12 @@ export interface RunFacts {
 /** The whole report, in one file that loads nothing from the network. */
 export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
   const { rows, accidents } = matrixOf(trials);
+  const others = rows.filter(({ stage }) => stage.id !== OURS).length;
   const accidentTrials = trials.filter(({ accident }) => accident !== 'sale');
   const broken = accidentTrials.filter(({ findings }) => findings.length > 0);
-  const ours = trials.filter(({ stage }) => stage === OURS);
-  const wrongOfOurs = ours.filter(({ findings }) => findings.includes('stock wrong'));
+  const wrongOfOurs = trials.filter(
+    ({ stage, findings }) => stage === OURS && findings.includes('stock wrong'),
+  );
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -40,45 +51,21 @@ export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
 <body>
 <a class="skip" href="#matrix">To the matrix</a>
 <header class="top">
-<p class="kicker">nestjs-locked · lock lab</p>
-<h1>Twenty ways to build a lock,<br>run until they break. And ours.</h1>
-<p class="lead">The same stock of 100, the same buyers, real Redis, real PostgreSQL, real processes. Each accident is provoked
-at the exact point where a lock of this kind breaks: the process is stopped there, killed or paused, and what the others do
-is written down.</p>
-<dl class="numbers">
-${number(accidentTrials.length, 'accidents provoked')}
-${number(broken.length, 'of them did damage')}
-${number(wrongOfOurs.length, 'wrong stocks with nestjs-locked', 'good')}
-${number(`1 : ${SCALE}`, `time scale: a lease of 30 s lasts ${LEASE_MS / 1_000} s here`)}
-</dl>
+<h1>${others} locks from articles, and nestjs-locked, run until they break</h1>
 <button type="button" class="theme" data-theme-switch>Dark or light</button>
+<p class="lead">Real Redis, PostgreSQL and processes; each accident is provoked where a lock of this kind breaks.
+<b>${broken.length} of ${accidentTrials.length} trials did damage; ${wrongOfOurs.length} left a wrong stock under nestjs-locked.</b></p>
 </header>
 <main>
 ${deviations(facts)}
+<section id="matrix" aria-label="What held, and what broke">
+${matrixLegend()}
+<div class="frame">${matrixTable(rows, accidents)}</div>
+</section>
 ${hero(trials)}
-<section id="matrix" aria-labelledby="matrix-head">
-<h2 id="matrix-head">What held, and what broke</h2>
-<p>Every accident was played against every stage that it can happen to. A cell leads to its picture.</p>
-${legend()}
-<div class="scroll wide" role="region" aria-label="Matrix of stages and accidents" tabindex="0">
-<table class="matrix">
-<thead><tr><th scope="col">Stage</th>${accidents.map(({ name }) => `<th scope="col"><span>${escapeMarkup(name)}</span></th>`).join('')}</tr></thead>
-<tbody>
-${rows.map(matrixRow).join('\n')}
-</tbody>
-</table>
-</div>
-</section>
+${fold('accidents', 'What each accident does', `<dl class="accidents">${accidents.map(({ name, how }) => `<div><dt>${escapeMarkup(name)}</dt><dd>${escapeMarkup(how)}.</dd></div>`).join('')}</dl>`)}
+${fold('stages', 'Each lock, with a picture of every trial', `${pictureLegend()}${rows.map(stageSection).join('\n')}`)}
 ${measuresSection(rows)}
-<section aria-labelledby="accidents-head">
-<h2 id="accidents-head">The accidents</h2>
-<dl class="accidents">${accidents.map(({ name, how }) => `<div><dt>${escapeMarkup(name)}</dt><dd>${escapeMarkup(how)}.</dd></div>`).join('')}</dl>
-</section>
-<section aria-labelledby="stages-head">
-<h2 id="stages-head">Stage by stage</h2>
-${pictureLegend()}
-${rows.map(stageSection).join('\n')}
-</section>
 </main>
 <footer>
 <p>Seed ${facts.seed}, ${trials.length} trials in ${Math.round(facts.seconds)} s, ${escapeMarkup(facts.machine)}, ${escapeMarkup(facts.date)}.
@@ -92,8 +79,9 @@ Times of the articles are divided by ${SCALE}: leases ${LEASE_MS} ms, renewal ev
 `;
 }
 
-function number(value: number | string, text: string, css = ''): string {
-  return `<div${css === '' ? '' : ` class="${css}"`}><dt>${escapeMarkup(text)}</dt><dd>${escapeMarkup(value)}</dd></div>`;
+/** A section that is closed until it is wanted. */
+function fold(id: string, head: string, content: string): string {
+  return `<details class="fold" id="${id}"><summary><h2>${head}</h2></summary>${content}</details>`;
 }
 
 function deviations({ deviations }: RunFacts): string {
@@ -106,61 +94,14 @@ function hero(trials: readonly Trial[]): string {
   const figures = storyOf(trials).map(({ trial, text }) => {
     const { sold, start, left } = trial.stock;
     const result = `${sold} sold, ${start - left} gone from the stock`;
-    const picture = timelineSvg(timelineOf(trial), { label: `${text} ${result}.`, bare: true });
+    const timeline = timelineOf(trial);
+    const picture = (width: number): string =>
+      timelineSvg(timeline, { label: `${text} ${result}.`, bare: true, width });
     return `<figure class="card"><figcaption>${chip(verdictOf(trial))} ${escapeMarkup(text)} <span class="result">${result}</span></figcaption>
-<div class="scroll">${picture}</div></figure>`;
+<div class="for-desk">${picture(WIDE)}</div><div class="for-phone">${picture(NARROW)}</div></figure>`;
   });
   if (figures.length === 0) return '';
   return `<section class="hero" aria-labelledby="hero-head"><h2 id="hero-head">The same work, three locks: A takes longer than its lock lasts</h2>${figures.join('')}</section>`;
-}
-
-function legend(): string {
-  const items = LEGEND.map(
-    (verdict) => `<li>${chip(verdict)} ${escapeMarkup(verdict.meaning)}</li>`,
-  );
-  const none = chip({ css: 'none', sign: '·', short: 'cannot happen' });
-  return `<ul class="legend">${items.join('')}<li>${none} The stage has nothing that could break there.</li></ul>`;
-}
-
-function chip({ css, sign, short }: Pick<Verdict, 'css' | 'sign' | 'short'>): string {
-  return `<span class="chip ${css}"><b aria-hidden="true">${sign}</b> ${escapeMarkup(short)}</span>`;
-}
-
-function numbered({ id, name }: Stage): string {
-  return `<span class="no">${id}</span> ${escapeMarkup(name)}`;
-}
-
-/** The row of a stage. @param lead what stands in its first cell */
-function stageRow({ id }: Stage, lead: string, cells: readonly string[]): string {
-  const css = id === OURS ? ' class="ours"' : '';
-  return `<tr${css}><th scope="row">${lead}</th>${cells.join('')}</tr>`;
-}
-
-function matrixRow({ stage, cells }: Row): string {
-  const link = `<a href="#stage-${stage.id}">${numbered(stage)}</a>`;
-  return stageRow(stage, link, cells.map(matrixCell));
-}
-
-function matrixCell({ accident, trial, cannot }: Cell): string {
-  const head = `data-head="${escapeMarkup(accident.name)}"`;
-  if (trial === undefined) {
-    const why = cannot ?? 'was not run';
-    return `<td class="none" ${head}><span title="${escapeMarkup(why)}"><span aria-hidden="true">·</span><span class="unseen">${escapeMarkup(why)}</span></span></td>`;
-  }
-  const { sign, short, css } = verdictOf(trial);
-  const tip = escapeMarkup(`${accident.name}: ${trial.summary === '' ? short : trial.summary}`);
-  return `<td ${head}><a class="cell ${css}" href="#${idOf(trial)}" data-tip="${tip}"><b aria-hidden="true">${sign}</b> <span>${escapeMarkup(short)}</span><small>${escapeMarkup(figureOf(trial))}</small></a></td>`;
-}
-
-/** The one number that says most about a cell. */
-function figureOf({ findings: [worst], summary }: Trial): string {
-  if (worst === 'locked for ever' || worst === 'call failed') return '';
-  const wanted = worst === undefined ? /waited ([\d.]+ m?s)/ : /two held it for ([\d.]+ m?s)/;
-  return wanted.exec(summary)?.[1] ?? '';
-}
-
-function idOf({ stage, accident }: Trial): string {
-  return `t-${stage}-${accident}`;
 }
 
 function measuresSection(rows: readonly Row[]): string {
@@ -170,19 +111,21 @@ function measuresSection(rows: readonly Row[]): string {
   });
   const [first] = sales;
   if (first === undefined) return '';
-  const cell = ({ text, isBad }: Measure): string =>
-    `<td${isBad ? ' class="bad"' : ''}>${escapeMarkup(text)}</td>`;
+  const cell = ({ head, text, isBad }: Measure): string =>
+    `<td${isBad ? ' class="bad"' : ''} data-head="${escapeMarkup(head)}">${escapeMarkup(text)}</td>`;
   const heads = first.measures.map(({ head }) => `<th scope="col">${escapeMarkup(head)}</th>`);
   const lines = sales.map(({ stage, measures }) =>
     stageRow(stage, numbered(stage), measures.map(cell)),
   );
-  return `<section aria-labelledby="sale-head">
-<h2 id="sale-head">The sale, measured</h2>
-<p>100 pieces, 15 workers in 3 processes; each wants 10 pieces, up to 3 times. Right is: 10 purchases, 100 pieces sold, 100 gone.
+  return fold(
+    'measures',
+    'The sale, measured',
+    `<p>100 pieces, 15 workers in 3 processes; each wants 10 pieces, up to 3 times. Right is: 10 purchases, 100 pieces sold, 100 gone.
 A call is a purchase that sold, or that found nothing left: both need the lock.</p>
-<div class="scroll wide" role="region" aria-label="What was measured in the sale" tabindex="0"><table class="measures">
-<thead><tr><th scope="col">Stage</th>${heads.join('')}</tr></thead>
-<tbody>${lines.join('\n')}</tbody></table></div></section>`;
+<div class="frame"><table class="measures">
+<thead><tr><th scope="col">Lock</th>${heads.join('')}</tr></thead>
+<tbody>${lines.join('\n')}</tbody></table></div>`,
+  );
 }
 
 function pictureLegend(): string {
@@ -199,22 +142,23 @@ function stageSection({ stage, cells }: Row): string {
     cell.trial === undefined ? '' : trialDetails(cell, cell.trial),
   );
   const damaged = trials.filter(({ findings }) => findings.length > 0).length;
-  return `<section class="stage${stage.id === OURS ? ' ours' : ''}" id="stage-${stage.id}" aria-labelledby="stage-${stage.id}-head">
-<h3 id="stage-${stage.id}-head">${numbered(stage)}</h3>
+  const isOurs = stage.id === OURS;
+  return `<details class="stage${isOurs ? ' ours' : ''}" id="stage-${stage.id}">
+<summary><h3>${numbered(stage)}</h3> <span class="count">${damaged} of ${trials.length} trials did damage</span></summary>
 <p class="lesson">${escapeMarkup(stage.lesson)}</p>
-<p class="breaks"><b>${stage.id === OURS ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)} <span class="count">${damaged} of ${trials.length} trials did damage.</span></p>
+<p class="breaks"><b>${isOurs ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)}</p>
 ${articles.join('\n')}
-</section>`;
+</details>`;
 }
 
 function trialDetails({ accident }: Cell, trial: Trial): string {
   const timeline = timelineOf(trial);
-  const isOpen = accident.id === 'sale';
+  const mark = markOf(trial);
   const label = `Timeline of stage ${trial.stage}, ${accident.name}. ${trial.summary}`;
-  return `<details class="trial" id="${idOf(trial)}"${isOpen ? ' open' : ''}>
-<summary>${chip(verdictOf(trial))} <span class="what">${escapeMarkup(accident.name)}</span> <span class="summary">${escapeMarkup(trial.summary)}</span></summary>
+  return `<details class="trial" id="${idOf(trial)}">
+<summary><span class="chips">${chip(verdictOf(trial))}${mark === undefined ? '' : ` ${markChip(mark)}`}</span> <span class="what">${escapeMarkup(accident.name)}</span> <span class="summary">${escapeMarkup(trial.summary)}</span></summary>
 <p class="how">${escapeMarkup(accident.how)}.</p>
-<div class="scroll">${timelineSvg(timeline, { label })}</div>
+<div class="scroll" role="region" aria-label="${escapeMarkup(`Picture of stage ${trial.stage}, ${accident.name}`)}" tabindex="0">${timelineSvg(timeline, { label })}</div>
 ${momentsList(timeline)}
 <details class="as-table"><summary>The same as a table</summary><div class="scroll" role="region" aria-label="${escapeMarkup(`Stage ${trial.stage}, ${accident.name}, as a table`)}" tabindex="0">${timelineTable(timeline)}</div></details>
 </details>`;

@@ -45,7 +45,7 @@ document.addEventListener('focusout', hide);
 function openTarget() {
   const target = location.hash && document.getElementById(location.hash.slice(1));
   if (!target || target.tagName !== 'DETAILS') return;
-  target.open = true;
+  for (let each = target; each; each = each.parentElement.closest('details')) each.open = true;
   target.scrollIntoView({ block: 'start' });
   target.querySelector('summary').focus({ preventScroll: true });
 }
