@@ -464,6 +464,7 @@ export const ACCIDENTS: readonly Accident[] = [
       const [a, b] = await scene.callers(['A', 'B']);
       await a.buysUntil('inside');
       await b.asks();
+      await b.holds(LEASE_MS * 0.1); // no command of B is on its way any more
       server.pause();
       scene.mark('Redis paused');
       await sleep(LEASE_MS * 1.3);
