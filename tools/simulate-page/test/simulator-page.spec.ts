@@ -204,6 +204,21 @@ describeWithChromium('the simulator in Chromium', () => {
     await page.close();
   });
 
+  it('goes on when the address leads to a heading, and to another history when it says so', async () => {
+    const page = await open('#a-heading');
+    expect(await page.evaluate<string>('location.hash')).toBe('#a-heading');
+    await press(page, 'Kill p1');
+    await page.locator('.process[data-state=dead]').waitFor();
+    const go = (hash: string): Promise<unknown> => page.evaluate(`location.hash = '${hash}'`);
+    await go('#a-heading');
+    await page.waitForTimeout(300);
+    expect(await page.locator('.process[data-state=dead]').count()).toBe(1);
+    await go('#seed=5&at=1000');
+    await eventually(async () => expect(await timeOf(page)).toBe(1_000));
+    expect(await page.locator('.process[data-state=dead]').count()).toBe(0);
+    await page.close();
+  });
+
   it('says so when a history has ended', async () => {
     const page = await open('#seed=24&scene=faults&at=1000000');
     await page.getByText('The history ends here').waitFor();

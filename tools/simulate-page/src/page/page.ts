@@ -8,7 +8,7 @@ import { Picture } from './picture.js';
 import { ProcessCard } from './process-card.js';
 import { ServerCard } from './server-card.js';
 import { STYLE } from './style.js';
-import { hashOf, linkedBy } from './view-link.js';
+import { hashOf, isOfHistory, linkedBy } from './view-link.js';
 import { Wire } from './wire.js';
 
 /** What is shown first: somebody holds the key, and somebody waits. */
@@ -24,8 +24,8 @@ class LockSimulator extends HTMLElement {
   readonly #controls = new Controls({
     play: () => this.#setPlaying(!this.#isPlaying),
     step: () => this.#step(),
-    again: () => this.#open({ ...this.#script, actions: [] }, 0),
-    choose: (seed, scene) => this.#open({ seed, scene, actions: [] }, 0),
+    again: () => this.#choose({ ...this.#script, actions: [] }),
+    choose: (seed, scene) => this.#choose({ seed, scene, actions: [] }),
     link: () => this.#address(),
   });
   #cards: ProcessCard[] = [];
@@ -34,12 +34,15 @@ class LockSimulator extends HTMLElement {
   #script: Script = { seed: 1, scene: 'calm', actions: [] };
   #view: View | undefined;
   #isPlaying = false;
+  /** Whether the reader has done something; until then, the address is left alone. */
+  #isUsed = false;
   /** Whether the world has not yet answered. */
   #isAsked = false;
   #frame = 0;
   #frameAt = 0;
   readonly #hashChanged = (): void => {
-    if (location.hash !== hashOf(this.#linked())) this.#openLink();
+    const { hash } = location;
+    if (isOfHistory(hash) && hash !== hashOf(this.#linked())) this.#openLink();
   };
 
   connectedCallback(): void {
@@ -69,6 +72,11 @@ class LockSimulator extends HTMLElement {
     this.#open(script, atMs ?? (script.scene === 'calm' ? FIRST_MS : 0));
   }
 
+  #choose(script: Script): void {
+    this.#isUsed = true;
+    this.#open(script, 0);
+  }
+
   #open(script: Script, atMs: number): void {
     this.#setPlaying(false);
     this.#script = script;
@@ -77,16 +85,19 @@ class LockSimulator extends HTMLElement {
 
   #setPlaying(isPlaying: boolean): void {
     this.#isPlaying = isPlaying;
+    this.#isUsed ||= isPlaying;
     this.#controls.showPlaying(isPlaying);
     this.#writeHash();
   }
 
   #step(): void {
+    this.#isUsed = true;
     this.#setPlaying(false);
     this.#ask({ kind: 'step' });
   }
 
   #act(what: ActionName, process?: string): void {
+    this.#isUsed = true;
     this.#ask({ kind: 'act', what, process });
   }
 
@@ -158,7 +169,7 @@ class LockSimulator extends HTMLElement {
   }
 
   #writeHash(): void {
-    if (this.#view === undefined || this.#isAsked) return;
+    if (this.#view === undefined || this.#isAsked || !this.#isUsed) return;
     history.replaceState(history.state, '', hashOf(this.#linked()));
   }
 

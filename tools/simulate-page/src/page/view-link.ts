@@ -6,6 +6,11 @@ export interface Linked {
   readonly atMs: number | undefined;
 }
 
+/** Whether a hash is of a history, and not of a heading of the page around. */
+export function isOfHistory(hash: string): boolean {
+  return new URLSearchParams(hash.replace(/^#/, '')).has('seed');
+}
+
 /** @param hash with or without its `#`; what cannot be read of it is left out */
 export function linkedBy(hash: string): Linked {
   const values = new URLSearchParams(hash.replace(/^#/, ''));
