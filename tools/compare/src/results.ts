@@ -9,17 +9,18 @@ export interface SideResult {
   /** The name of the package. */
   readonly library: string;
   readonly version: string;
+  readonly variant?: string | undefined;
   readonly settings: string;
   readonly note?: string | undefined;
-  readonly outcome: Outcome;
+  /** What came out, each time. */
+  readonly runs: readonly Outcome[];
 }
 
 export interface ScenarioResult {
   readonly name: string;
   readonly title: string;
   readonly workload: string;
-  readonly peers: readonly SideResult[];
-  readonly ours: SideResult;
+  readonly sides: readonly SideResult[];
 }
 
 /** One run of all scenarios. */
@@ -28,7 +29,10 @@ export interface Results {
   readonly node: string;
   readonly redis: string;
   readonly nest: string;
+  /** Those that were played since they were last changed. */
   readonly scenarios: readonly ScenarioResult[];
+  /** The names of the others, of which there is no result yet. */
+  readonly notPlayed: readonly string[];
   /** Ours first, then the peers by their names. */
   readonly packages: readonly PackageFacts[];
 }

@@ -1,15 +1,25 @@
 import { format, resolveConfig } from 'prettier';
 import type { Results } from '../results.js';
-import { details, packagesTable, resultsTable, usualSettings, versions } from './table.js';
+import {
+  choicesTable,
+  details,
+  packagesTable,
+  resultsTable,
+  usualSettings,
+  versions,
+} from './table.js';
 
 /** A page with the parts that are generated written again; the prose between them stays. */
 export async function pageWith(results: Results, page: string, path: string): Promise<string> {
-  const { date, node, redis, nest } = results;
+  const { date, node, redis, nest, notPlayed } = results;
+  const left = notPlayed.map((name) => `\`${name}\``).join(', ');
+  const unknown = left === '' ? '' : ` Not played yet, so nothing is known of them: ${left}.`;
   const parts = new Map([
     ['table', resultsTable(results)],
+    ['choices', choicesTable(results)],
     [
       'versions',
-      `Run on ${date} with Node ${node}, Redis ${redis}, Nest ${nest}, ${versions(results)}.`,
+      `Run on ${date} with Node ${node}, Redis ${redis}, Nest ${nest}, ${versions(results)}.${unknown}`,
     ],
     ['packages', packagesTable(results)],
     ['settings', usualSettings(results)],

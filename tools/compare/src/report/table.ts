@@ -1,19 +1,44 @@
 import { markdownTable } from 'kit';
 import type { PackageFacts } from '../package-facts.js';
+import { OURS } from '../packages.js';
 import type { Results, ScenarioResult, SideResult } from '../results.js';
+import { alikeRuns, markOfSide, outcomeText, share } from './runs.js';
 
-/** Which libraries fail in each scenario, and which do not. */
+/** Who fails and who does not, where that can be said. Those in which ours fails come first. */
 export function resultsTable({ scenarios }: Results): string {
   const names = namesOf(scenarios);
-  const rows = scenarios.map(({ name, title, peers }) => [
-    `[${title}](comparison/results.md#${name})`,
-    listOf(peers.filter(({ outcome }) => !outcome.holds).map(names)),
-    listOf(peers.filter(({ outcome }) => outcome.holds).map(names)),
-  ]);
-  return markdownTable(
-    ['what happens', '✗', '✓'],
-    rows.map((cells) => cells.map(marked)),
-  );
+  const judged = scenarios.filter(isCompared).filter(isJudged);
+  const lost = judged.filter((scenario) => !doesOursHold(scenario));
+  const rows = [...lost, ...judged.filter(doesOursHold)].map((scenario) => {
+    const peers = scenario.sides.filter(({ library }) => library !== OURS);
+    const marked = (wanted: string): string =>
+      listOf(
+        peers
+          .filter((side) => markOfSide(side) === wanted)
+          .map((side) => `${names(side)}${share(side)}`),
+      );
+    return [linkTo(scenario), ourCell(scenario), marked('✗'), marked('✓')];
+  });
+  return tableOf(['what happens', OURS, '✗', '✓'], rows);
+}
+
+/** What each does where none of it is a fault. */
+export function choicesTable({ scenarios }: Results): string {
+  const names = namesOf(scenarios);
+  const choices = scenarios.filter(isCompared).filter((scenario) => !isJudged(scenario));
+  const rows = choices.flatMap(({ sides, ...scenario }) => {
+    const lines = new Map<string, string[]>();
+    for (const side of sides) {
+      const line = alikeRuns(side.runs).map(({ figure }) => figure);
+      lines.set(listOf(line), [...(lines.get(listOf(line)) ?? []), names(side)]);
+    }
+    return [...lines].map(([line, libraries], i) => [
+      i === 0 ? linkTo(scenario) : '',
+      line,
+      listOf(libraries),
+    ]);
+  });
+  return tableOf(['what happens', 'what comes out', 'with'], rows);
 }
 
 /** What each package is and needs. Nest and clients of Redis are what the ranges of its peers say. */
@@ -61,33 +86,63 @@ export function details({ scenarios }: Results): string {
   return scenarios.map((scenario) => detailsOf(scenario, names, usual)).join('\n\n');
 }
 
-/** Libraries with the same outcome share a line. */
+/** Sides with the same outcome share a line. */
 function detailsOf(
-  { name, workload, peers, ours }: ScenarioResult,
+  { name, workload, sides }: ScenarioResult,
   names: (side: SideResult) => string,
   usual: ReadonlyMap<string, string>,
 ): string {
   const lines = new Map<string, string[]>();
-  for (const side of [...peers, ours]) {
-    const { outcome, library, settings, note = '' } = side;
+  for (const side of sides) {
+    const { library, settings, note = '' } = side;
     const special = usual.get(library) === settings ? '' : settings;
-    const text = [`${outcome.figure}.`, outcome.words, special, note].filter(Boolean).join(' ');
-    const line = `${outcome.holds ? '✓' : '✗'} ${text}`;
-    lines.set(line, [...(lines.get(line) ?? []), names(side)]);
+    const text = [outcomeText(side), special, note].filter(Boolean).join(' ');
+    const key = JSON.stringify([markOfSide(side), text]);
+    lines.set(key, [...(lines.get(key) ?? []), names(side)]);
   }
-  const items = [...lines].map(
-    ([line, libraries]) => `- ${line[0]} ${listOf(libraries)}: ${marked(line.slice(2))}`,
-  );
-  return `### ${name}\n\n${workload}\n\n${items.join('\n')}`;
+  const items = [...lines].map(([key, libraries]) => {
+    const [mark, text] = JSON.parse(key) as [string, string];
+    return `- ${`${mark} ${listOf(libraries)}`.trimStart()}: ${marked(text)}`;
+  });
+  const runs = sides[0]?.runs.length ?? 0;
+  const often = runs === 1 ? 'Each side once.' : `Each side ${runs} times.`;
+  return `### ${name}\n\n${workload} ${often}\n\n${items.join('\n')}`;
 }
 
-/** A library by its name, with its version only if it is there in several. */
+/** Whether more than one library was played: ours alone is no comparison. */
+function isCompared({ sides }: ScenarioResult): boolean {
+  return new Set(sides.map(({ library }) => library)).size > 1;
+}
+
+function isJudged(scenario: ScenarioResult): boolean {
+  return scenario.sides.some((side) => markOfSide(side) !== '');
+}
+
+/** With the settings that it has by default or by its documentation. */
+function doesOursHold({ sides }: ScenarioResult): boolean {
+  const ours = sides.filter(({ library }) => library === OURS);
+  return ours.every((side) => markOfSide(side) === '✓' || side.variant !== undefined);
+}
+
+function ourCell({ sides }: ScenarioResult): string {
+  const ours = sides.filter(({ library }) => library === OURS);
+  if (ours.length === 0) return '–';
+  return ours
+    .map((side) => {
+      const cell = `${markOfSide(side)}${share(side)}`;
+      return side.variant === undefined ? cell : `${cell} (${side.variant})`;
+    })
+    .join(', ');
+}
+
+/** A library by its name, with its version only if it is there in several, and with what is special about the side. */
 function namesOf(scenarios: readonly ScenarioResult[]): (side: SideResult) => string {
   const all = sidesOf(scenarios);
-  return ({ library, version }) =>
-    all.some((side) => side.library === library && side.version !== version)
-      ? `${library} ${version}`
-      : library;
+  return ({ library, version, variant }) => {
+    const isOneOfSeveral = all.some((it) => it.library === library && it.version !== version);
+    const name = isOneOfSeveral ? `${library} ${version}` : library;
+    return variant === undefined ? name : `${name} (${variant})`;
+  };
 }
 
 /** The most frequent settings of each library that has the same ones more than twice. */
@@ -106,7 +161,18 @@ function settingsOf(scenarios: readonly ScenarioResult[]): Map<string, string> {
 }
 
 function sidesOf(scenarios: readonly ScenarioResult[]): SideResult[] {
-  return scenarios.flatMap(({ peers, ours }) => [...peers, ours]);
+  return scenarios.flatMap(({ sides }) => sides);
+}
+
+function linkTo({ name, title }: Pick<ScenarioResult, 'name' | 'title'>): string {
+  return `[${title}](comparison/results.md#${name})`;
+}
+
+function tableOf(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  return markdownTable(
+    head,
+    rows.map((cells) => cells.map(marked)),
+  );
 }
 
 function listOf(names: readonly string[]): string {

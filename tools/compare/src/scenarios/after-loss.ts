@@ -1,25 +1,41 @@
 import { Injectable } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
-import type { Outcome, Scenario } from '../scenario.js';
-import { type Redlock, redlockSide } from '../stage/clients.js';
-import { around, type Decorated, decorated, murlock, ours } from '../stage/decorated.js';
+import { type Outcome, played, type PlayedSide, type Scenario } from '../scenario.js';
+import { around, type Decorated, decorated, ours } from '../stage/decorated.js';
+import { type EngineName, engineSide } from '../stage/engines.js';
+import { murlock, nestPeers } from '../stage/nest-peers.js';
 import { connect } from '../stage/redis.js';
 import { type Settled, settled } from '../stage/settled.js';
 
-/** What the work does once its lock is gone, and whether its caller got that. */
+/** What the work does once its lock is gone, and what its caller got. */
 interface EndAfterLoss {
   readonly title: string;
   /** How the sentence about the workload ends. */
   readonly andThen: string;
   end(): string;
   judge(result: Settled<unknown>): Outcome;
+  readonly sides: readonly PlayedSide<Decorated>[];
 }
 
 class OutOfStock extends Error {}
 
+/** A library that runs the work itself; elsewhere, it is up to its user what becomes of a failed release. */
+const engine = (library: EngineName) =>
+  engineSide(library, ({ hold }) =>
+    decorated(around((work, id: string) => hold(`stock:${id}`, work))),
+  );
+
+const lenient = murlock(murlock.ofId, {
+  settings: '`ignoreUnlockFail: true`, otherwise README.',
+  note: 'It hides all other failed releases as well.',
+  options: { ignoreUnlockFail: true },
+});
+
+const OWN = '✓ OutOfStock';
+
 export const businessError = scenarioAfterLoss({
   title: 'A lost lock, and the work throws',
-  andThen: 'throws its own error',
+  andThen: 'throws its own error.',
   end() {
     throw new OutOfStock('none left');
   },
@@ -38,38 +54,68 @@ export const businessError = scenarioAfterLoss({
         : `The error of the work was replaced by "${error.message}", ${afterMs} ms later.`,
     };
   },
+  sides: [
+    ...nestPeers({
+      murlock: '✗ MurLockException',
+      nestRedlock: '✗ ExecutionError',
+      universal: '✗ Error',
+      nestjsRedis: OWN,
+      simpleRedisLock: OWN,
+    }),
+    played(OWN, lenient, '`ignoreUnlockFail`'),
+    played('✗ ExecutionError', engine('redlock')),
+    played('✗ ExecutionError', engine('@sesamecare-oss/redlock')),
+    played(OWN, engine('redlock-universal')),
+    played(OWN, engine('@redis-kit/lock')),
+    played(OWN, ours(Locked('stock:<id>'))),
+  ],
 });
 
+const RESULT = 'the result';
+
+/** No mark: whether the caller should rather have the result of work that was done, or an error, is a choice. */
 export const resultAfterLoss = scenarioAfterLoss({
   title: 'A lost lock, and the work succeeds',
-  andThen: 'returns',
+  andThen: 'returns. What does its caller get?',
   end: () => 'done',
   judge(result) {
-    if (result.state === 'fulfilled') {
-      return { holds: true, figure: 'the result', words: 'The caller got the result.' };
-    }
-    const { afterMs } = result;
-    return result.state === 'rejected'
-      ? {
-          holds: false,
-          figure: result.error.constructor.name,
-          words: `The work was done; the caller got "${result.error.message}" after ${afterMs} ms.`,
-        }
-      : {
-          holds: false,
-          figure: 'nothing',
-          words: `The work was done, and the caller had no answer after ${afterMs} ms.`,
-        };
+    if (result.state === 'pending') return { figure: 'nothing', words: 'No answer in 10 s.' };
+    if (result.state === 'fulfilled') return { figure: 'the result', words: '' };
+    const { error, afterMs } = result;
+    return { figure: 'an error', words: `"${error.message}", after ${afterMs} ms.` };
   },
+  sides: [
+    ...nestPeers({
+      murlock: 'an error',
+      nestRedlock: 'an error',
+      universal: RESULT,
+      nestjsRedis: RESULT,
+      simpleRedisLock: RESULT,
+    }),
+    played(RESULT, lenient, '`ignoreUnlockFail`'),
+    played('an error', engine('redlock')),
+    played('an error', engine('@sesamecare-oss/redlock')),
+    played(RESULT, engine('redlock-universal')),
+    played(RESULT, engine('@redis-kit/lock')),
+    played(RESULT, {
+      ...ours(Locked('stock:<id>')),
+      note: 'The loss is told by the signal, an event and a line of the log; in a transaction, COMMIT is refused and the caller gets an error.',
+    }),
+  ],
 });
 
 /** The lock is gone before the work ends: its key is deleted, as after a failover. */
-function scenarioAfterLoss({ title, andThen, end, judge }: EndAfterLoss): Scenario<Decorated> {
-  const withUsing = (redlock: Redlock): Decorated =>
-    decorated(around((work) => redlock.using(['stock:42'], 5_000, work)));
+function scenarioAfterLoss({
+  title,
+  andThen,
+  end,
+  judge,
+  sides,
+}: EndAfterLoss): Scenario<Decorated> {
   return {
     title,
-    workload: `The lock is lost (its key is deleted, as after a failover); then the work ${andThen}.`,
+    repeats: 1,
+    workload: `The lock is lost (its key is deleted, as after a failover); then the work ${andThen}`,
     async play({ lock, start }, server) {
       const redis = await connect(server);
       @Injectable()
@@ -83,13 +129,6 @@ function scenarioAfterLoss({ title, andThen, end, judge }: EndAfterLoss): Scenar
       const stocks = await start(StockService);
       return judge(await settled(stocks.take('42'), 10_000));
     },
-    peers: [
-      redlockSide('redlock', '`using` with the defaults and 5 s.', withUsing),
-      redlockSide('@sesamecare-oss/redlock', '`using` with the defaults and 5 s.', withUsing),
-      murlock(({ MurLock }) => MurLock(5000, 'id'), {
-        note: '`ignoreUnlockFail: true` avoids this, but hides all other failed releases.',
-      }),
-    ],
-    ours: ours(Locked('stock:<id>')),
+    sides,
   };
 }

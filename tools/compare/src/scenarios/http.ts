@@ -1,25 +1,37 @@
 import { ConflictException, Controller, Get, Param } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
-import type { Scenario } from '../scenario.js';
+import { played, type PlayedSide, type Scenario, type Side } from '../scenario.js';
+import { type Decorated, ours } from '../stage/decorated.js';
 import {
-  type Decorated,
-  murlock,
   nestjsRedis,
+  nestPeers,
   nestRedlock,
-  ours,
+  simpleRedisLock,
   universal,
-} from '../stage/decorated.js';
+} from '../stage/nest-peers.js';
 
-const note = 'Below `@Get`, the route works.';
+interface Tool extends Decorated {
+  readonly isBelow?: boolean;
+}
 
-export const decoratorAboveGet: Scenario<Decorated> = {
+function below(side: Side<Decorated>): PlayedSide<Tool> {
+  const open: Side<Tool>['open'] = async (server) => ({
+    ...(await side.open(server)),
+    isBelow: true,
+  });
+  return played('✓ 200', { ...side, open }, 'below `@Get`');
+}
+
+export const decoratorAboveGet: Scenario<Tool> = {
   title: "The lock's decorator above `@Get`",
+  repeats: 1,
   workload: 'An HTTP request for a route whose method has the lock’s decorator above `@Get()`.',
-  async play({ lock, serve }) {
+  async play({ lock, serve, isBelow = false }) {
+    const [outer, inner] = isBelow ? [Get(':id'), lock] : [lock, Get(':id')];
     @Controller('stock')
     class StockController {
-      @lock
-      @Get(':id')
+      @outer
+      @inner
       async get(@Param('id') id: string): Promise<string> {
         return `ten of ${id}`;
       }
@@ -31,18 +43,27 @@ export const decoratorAboveGet: Scenario<Decorated> = {
       words: status === 200 ? 'The route works.' : 'The route is gone, without a message.',
     };
   },
-  peers: [
-    nestjsRedis(({ Redlock }) => Redlock('stock', 5000), { note }),
-    nestRedlock(({ Redlock }) => Redlock('stock'), { note }),
-    universal(({ Redlock }) => Redlock({ key: 'stock' }), { note }),
-    murlock(({ MurLock }) => MurLock(5000, 'id')),
+  sides: [
+    ...nestPeers({
+      nestjsRedis: '✗ 404',
+      nestRedlock: '✗ 404',
+      universal: '✗ 404',
+      simpleRedisLock: '✗ 404',
+      murlock: '✓ 200',
+    }),
+    below(nestjsRedis(nestjsRedis.ofId)),
+    below(nestRedlock(nestRedlock.ofId)),
+    below(universal(universal.ofId)),
+    below(simpleRedisLock(simpleRedisLock.ofId)),
+    played('✓ 200', ours(Locked('stock:<id>'))),
   ],
-  ours: ours(Locked('stock:<id>')),
 };
 
 export const httpStatus: Scenario<Decorated> = {
   title: 'A handler that answers 409 under the lock',
-  workload: 'A route whose method throws a `ConflictException` while it holds the lock.',
+  repeats: 1,
+  workload:
+    'A route whose method throws a `ConflictException` while it holds the lock. `@Get` is above the lock’s decorator.',
   async play({ lock, serve }) {
     @Controller('stock')
     class StockController {
@@ -59,10 +80,14 @@ export const httpStatus: Scenario<Decorated> = {
       words: status === 409 ? 'The client got the right answer.' : 'The client got a server error.',
     };
   },
-  peers: [
-    universal(({ Redlock }) => Redlock({ key: 'stock' }), {
-      note: 'The decorator is below `@Get`, where the route works.',
+  sides: [
+    ...nestPeers({
+      universal: '✗ 500',
+      murlock: '✓ 409',
+      nestjsRedis: '✓ 409',
+      nestRedlock: '✓ 409',
+      simpleRedisLock: '✓ 409',
     }),
+    played('✓ 409', ours(Locked('stock:<id>'))),
   ],
-  ours: ours(Locked('stock:<id>')),
 };

@@ -1,17 +1,18 @@
 import { Injectable } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scenario } from '../scenario.js';
-import { openRedlock } from '../stage/clients.js';
-import {
-  around,
-  type Decorated,
-  decorated,
-  murlock,
-  nestRedlock,
-  ours,
-} from '../stage/decorated.js';
+import { played, type Scenario, type Side } from '../scenario.js';
+import { openRedlock, type RedlockName } from '../stage/clients.js';
+import { around, type Decorated, decorated, ours } from '../stage/decorated.js';
 import { Inside } from '../stage/inside.js';
+import {
+  murlock,
+  nestjsRedis,
+  nestRedlock,
+  simpleRedisLock,
+  universal,
+  withLockService,
+} from '../stage/nest-peers.js';
 import { connect } from '../stage/redis.js';
 
 interface User {
@@ -19,8 +20,14 @@ interface User {
   readonly address?: { readonly id?: string };
 }
 
+/** The keys of libraries that take a function, as their READMEs write it. */
+const idOf = ({ address }: User): string => `user:${address?.id}`;
+const inShop = (shop: string, sku: string): string => `stock:${shop}:${sku}`;
+const OWN_TEXT = { settings: 'A function that returns a template literal.' } as const;
+
 export const missingValue: Scenario<Decorated> = {
   title: 'The value for the key is missing',
+  repeats: 1,
   workload: 'The key is built from `user.address.id`, which this user does not have.',
   async play({ lock, start }, server) {
     @Injectable()
@@ -44,16 +51,44 @@ export const missingValue: Scenario<Decorated> = {
         }
       : { holds: true, figure: 'refused', words: `"${error.message}"` };
   },
-  peers: [
-    murlock(({ MurLock }) => MurLock(5000, 'user.address.id'), {
-      note: 'It reads two parts of a path: the key is the same if the id exists.',
-    }),
+  sides: [
+    played(
+      '✗ locked: UserService:update:[object Object]',
+      murlock(({ MurLock }) => MurLock(5000, 'user.address.id'), {
+        note: 'It reads two parts of a path: the key is the same if the id exists.',
+      }),
+    ),
+    played(
+      '✗ locked: user:undefined',
+      nestRedlock(({ Redlock }) => Redlock((_: unknown, user: User) => idOf(user)), OWN_TEXT),
+    ),
+    played(
+      '✗ locked: user:undefined',
+      universal(({ Redlock }) => Redlock({ key: idOf }), OWN_TEXT),
+    ),
+    played(
+      '✗ locked: lock:user:undefined',
+      simpleRedisLock(
+        (library) =>
+          withLockService(
+            library.RedisLockService as never,
+            library.RedisLock((_: unknown, user: User) => idOf(user)) as never,
+          ),
+        OWN_TEXT,
+      ),
+    ),
+    played('✓ refused', ours(Locked('user:<user.address.id>'))),
+    played(
+      '✗ locked: lock:{user:undefined}',
+      ours(Locked<(user: User) => Promise<void>>(idOf), OWN_TEXT.settings),
+      'a function',
+    ),
   ],
-  ours: ours(Locked('user:<user.address.id>')),
 };
 
 export const collidingKeys: Scenario<Decorated> = {
   title: 'Different values, the same key',
+  repeats: 1,
   workload: 'Two unrelated calls, for ("a:b", "c") and for ("a", "b:c").',
   async play({ lock, start }, server) {
     const redis = await connect(server);
@@ -76,17 +111,51 @@ export const collidingKeys: Scenario<Decorated> = {
       words: `Keys: ${distinct.map((key) => `"${key}"`).join(' and ')}.`,
     };
   },
-  peers: [
-    murlock(({ MurLock }) => MurLock(5000, 'shop', 'sku'), {
-      note: 'With `encodeKeyParts: true` on its main branch, in no release yet, the keys differ.',
-    }),
+  sides: [
+    played(
+      '✗ one lock',
+      murlock(({ MurLock }) => MurLock(5000, 'shop', 'sku'), {
+        note: 'With `encodeKeyParts: true` on its main branch, in no release yet, the keys differ.',
+      }),
+    ),
+    played(
+      '✗ one lock',
+      nestRedlock(
+        ({ Redlock }) => Redlock((_: unknown, shop: string, sku: string) => inShop(shop, sku)),
+        OWN_TEXT,
+      ),
+    ),
+    played(
+      '✗ one lock',
+      universal(({ Redlock }) => Redlock({ key: inShop }), OWN_TEXT),
+    ),
+    played(
+      '✗ one lock',
+      simpleRedisLock(
+        (library) =>
+          withLockService(
+            library.RedisLockService as never,
+            library.RedisLock((_: unknown, shop: string, sku: string) =>
+              inShop(shop, sku),
+            ) as never,
+          ),
+        OWN_TEXT,
+      ),
+    ),
+    played('✓ two locks', ours(Locked('stock:<shop>:<sku>'))),
+    played(
+      '✗ one lock',
+      ours(Locked<(shop: string, sku: string) => Promise<void>>(inShop), OWN_TEXT.settings),
+      'a function',
+    ),
   ],
-  ours: ours(Locked('stock:<shop>:<sku>')),
 };
 
 export const misspeltParameter: Scenario<Decorated> = {
   title: 'The key names a parameter that was renamed',
-  workload: 'The key is built from `userId`, but the parameter is now called `id`.',
+  repeats: 1,
+  workload:
+    'The key is built from `userId`, but the parameter is now called `id`. Where the key is a function, the compiler notices.',
   async play({ lock, start }) {
     const startUsers = (): Promise<{ take(id: string): Promise<string> }> => {
       @Injectable()
@@ -109,12 +178,36 @@ export const misspeltParameter: Scenario<Decorated> = {
       ? { holds: false, figure: 'at the first call', words: `"${error.message}"` }
       : { holds: false, figure: 'never', words: 'The method ran.' };
   },
-  peers: [murlock(({ MurLock }) => MurLock(5000, 'userId'))],
-  ours: ours(Locked('user:<userId>')),
+  sides: [
+    played(
+      '✗ at the first call',
+      murlock(({ MurLock }) => MurLock(5000, 'userId')),
+    ),
+    played('✓ at start', ours(Locked('user:<userId>'))),
+  ],
 };
+
+const UNLOCKED = '✗ 2 inside at once';
+
+function acquiring(library: RedlockName): Side<Decorated> {
+  return {
+    library,
+    settings: '`acquire([])` with the defaults.',
+    async open(server) {
+      const redlock = await openRedlock(library, [await connect(server)]);
+      const hold = async (work: () => Promise<void>, ids: string[]): Promise<void> => {
+        const held = await redlock.acquire(ids, 5_000);
+        await work();
+        await held.release();
+      };
+      return decorated(around(hold));
+    },
+  };
+}
 
 export const noKeys: Scenario<Decorated> = {
   title: 'An empty list of keys',
+  repeats: 1,
   workload: 'Two concurrent calls with an empty list of keys.',
   async play({ lock, start }) {
     const inside = new Inside();
@@ -134,23 +227,48 @@ export const noKeys: Scenario<Decorated> = {
       words: refused ? `"${(refused.reason as Error).message}"` : 'The work ran without any lock.',
     };
   },
-  peers: [
-    {
-      library: 'redlock',
-      settings: '`acquire([])` with the defaults.',
+  sides: [
+    played(UNLOCKED, acquiring('redlock')),
+    played('✓ refused', acquiring('@sesamecare-oss/redlock')),
+    played('✓ refused', {
+      library: 'redlock4',
+      settings: '`lock([])` with the defaults.',
       async open(server) {
-        const redlock = await openRedlock('redlock', [await connect(server)]);
+        const { default: Redlock } = await import('redlock4');
+        const redlock = new Redlock([await connect(server)]);
         const hold = async (work: () => Promise<void>, ids: string[]): Promise<void> => {
-          const held = await redlock.acquire(ids, 5_000);
+          const held = await redlock.lock(ids, 5_000);
           await work();
-          await held.release();
+          await held.unlock();
         };
         return decorated(around(hold));
       },
-    },
-    nestRedlock(({ Redlock }) =>
-      Redlock((_: unknown, ids: string[]) => ids.map((id) => `stock:${id}`)),
+    }),
+    played('✓ refused', {
+      library: 'redlock-universal',
+      settings: '`acquireBatch([])` of a `LockManager` with the defaults.',
+      async open(server) {
+        const { IoredisAdapter, LockManager } = await import('redlock-universal');
+        const nodes = [new IoredisAdapter(await connect(server))];
+        const manager = new LockManager({ nodes, defaultTTL: 30_000 });
+        const hold = async (work: () => Promise<void>, ids: string[]): Promise<void> => {
+          const handles = await manager.acquireBatch(ids);
+          await work();
+          await manager.releaseBatch(handles);
+        };
+        return decorated(around(hold));
+      },
+    }),
+    played(
+      UNLOCKED,
+      nestRedlock(({ Redlock }) =>
+        Redlock((_: unknown, ids: string[]) => ids.map((id) => `stock:${id}`)),
+      ),
     ),
+    played(
+      '✓ refused',
+      nestjsRedis(({ Redlock }) => Redlock([], 5000), { settings: '`@Redlock([], 5000)`.' }),
+    ),
+    played('✓ refused', ours(Locked('stock:<ids[]>'))),
   ],
-  ours: ours(Locked('stock:<ids[]>')),
 };

@@ -1,14 +1,8 @@
 import { Locked, lockKey, type LockService } from 'nestjs-locked';
 import { openRedisson, openRedlock, withMutex } from '../stage/clients.js';
-import {
-  around,
-  type LockDecorator,
-  murlock,
-  nestjsRedis,
-  startApplication,
-  universal,
-} from '../stage/decorated.js';
+import { around, type LockDecorator, startApplication } from '../stage/decorated.js';
 import { migrationScenario } from '../stage/migration.js';
+import { murlock, nestjsRedis, universal } from '../stage/nest-peers.js';
 import { ourLocks } from '../stage/our-locks.js';
 import { connect } from '../stage/redis.js';
 

@@ -1,30 +1,39 @@
-import { Inject, Injectable } from '@nestjs/common';
-import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
-import { ClsModule } from 'nestjs-cls';
+import { Injectable } from '@nestjs/common';
 import { Locked } from 'nestjs-locked';
-import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { defer, finalize, from, lastValueFrom, Observable, timer } from 'rxjs';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scenario } from '../scenario.js';
-import { withMutex } from '../stage/clients.js';
+import { played, type Scenario } from '../scenario.js';
+import { openRedisson } from '../stage/clients.js';
+import { around, type Decorated, decorated, ours } from '../stage/decorated.js';
+import { type EngineName, type EngineSettings, engineSide } from '../stage/engines.js';
+import { Inside } from '../stage/inside.js';
 import {
-  around,
-  type Decorated,
-  decorated,
-  type LockDecorator,
   murlock,
   nestjsRedis,
+  nestPeers,
   nestRedlock,
-  ours,
+  simpleRedisLock,
   universal,
-} from '../stage/decorated.js';
-import { Inside } from '../stage/inside.js';
-import { connect } from '../stage/redis.js';
+  withLockService,
+} from '../stage/nest-peers.js';
 import { inSeconds, settled } from '../stage/settled.js';
-import { SlowDatabase, SlowDatabaseAdapter } from '../stage/slow-database.js';
 
 /** Longer than the short locks last, and than it takes a peer to ask again. */
 const WORK_MS = 1_500;
+
+const manyTries = { retryAttempts: 100 } as const;
+
+/** A method under a lock that has no decorator. */
+function engine(library: EngineName, settings?: EngineSettings) {
+  return engineSide(
+    library,
+    ({ hold }) => decorated(around((work, id: string) => hold(`stock:${id}`, work))),
+    settings,
+  );
+}
+
+const FIFTY = '✓ 50 of 50 served';
+const FEWER = '✗ # of 50 served';
 
 export const fiftyCallers: Scenario<Decorated> = {
   title: 'Fifty callers for one key',
@@ -49,24 +58,57 @@ export const fiftyCallers: Scenario<Decorated> = {
       words: `At most ${inside.most} inside; over after ${took}.`,
     };
   },
-  peers: [
-    murlock(({ MurLock }) => MurLock(5000, 'id'), {
-      note: '`blocking: true` waits without limit instead.',
+  sides: [
+    ...nestPeers({
+      murlock: FEWER,
+      nestjsRedis: FEWER,
+      universal: FEWER,
+      nestRedlock: FIFTY,
+      simpleRedisLock: FIFTY,
     }),
-    nestjsRedis(({ Redlock }) => Redlock('stock', 5000)),
-    universal(({ Redlock }) => Redlock({ key: (id: string) => `stock:${id}` })),
-    nestRedlock(({ Redlock }) => Redlock((_: unknown, id: string) => `stock:${id}`)),
-    {
-      library: 'redis-semaphore',
-      settings: 'README: a `Mutex` for each call, defaults (a try every 10 ms for 10 s).',
-      async open(server) {
-        const redis = await connect(server);
-        return decorated(around((work, id: string) => withMutex(redis, `stock:${id}`, work)));
-      },
-    },
+    played(
+      FIFTY,
+      murlock(murlock.ofId, {
+        settings: '`blocking: true`, `wait: 100`: waits without limit.',
+        options: { blocking: true, wait: 100 },
+      }),
+      '`blocking`',
+    ),
+    played(
+      FIFTY,
+      nestjsRedis(nestjsRedis.ofId, {
+        settings: '`maxRetryAttempts: 100`.',
+        options: { maxRetryAttempts: 100 },
+      }),
+      '100 tries',
+    ),
+    played(
+      FIFTY,
+      universal(universal.ofId, { settings: '`retryAttempts: 100`.', options: manyTries }),
+      '100 tries',
+    ),
+    played(FIFTY, engine('redlock4')),
+    played(FIFTY, engine('redlock')),
+    played(FIFTY, engine('@sesamecare-oss/redlock')),
+    played(FEWER, engine('redlock-universal')),
+    played(
+      FIFTY,
+      engine('redlock-universal', { own: manyTries, settings: '`retryAttempts: 100`.' }),
+      '100 tries',
+    ),
+    played(FIFTY, engine('redis-semaphore')),
+    played(FIFTY, engine('node-redisson')),
+    played(FIFTY, engine('simple-redis-mutex')),
+    played(FIFTY, ours(Locked('stock:<id>'), 'The defaults (`waitMs: 10_000`).')),
   ],
-  ours: ours(Locked('stock:<id>'), 'The defaults (`waitMs: 10_000`).'),
 };
+
+const SHORT_MS = 500;
+/** The least that all of those without a decorator renew in a sensible rhythm. */
+const ENGINE_MS = 1_000;
+const ALONE = '✓ 1 inside at once';
+const TOGETHER = '✗ 2 inside at once';
+const oneSecond = { leaseMs: ENGINE_MS, settings: 'A lock of 1 s.' } as const;
 
 export const workOutlivesLock: Scenario<Decorated> = {
   title: 'Work that takes longer than the lock lasts',
@@ -86,30 +128,88 @@ export const workOutlivesLock: Scenario<Decorated> = {
     const calls = await Promise.allSettled([first, stocks.take('42')]);
     const failed = calls.filter(({ status }) => status === 'rejected').length;
     return {
-      holds: inside.most === 1 && failed === 0,
+      holds: inside.most === 1,
       figure: `${inside.most} inside at once`,
       words: `${inside.entered} worked, ${failed} of 2 callers got an error.`,
     };
   },
-  peers: [
-    nestjsRedis(({ Redlock }) => Redlock('stock'), {
-      settings: 'The default of `@Redlock`, 100 ms. The decorator does not renew it.',
-      note: '`withLock` of its service renews if it is given an `extensionThresholdMs`.',
-    }),
-    murlock(({ MurLock }) => MurLock(500, 'id'), {
-      settings: `\`@MurLock(500)\`. ${murlock.settings}`,
-      note: 'With `autoExtend: true` on its main branch, in no release yet, the lock is renewed. Its README calls this number the waiting time of a caller.',
-    }),
+  sides: [
+    played(
+      TOGETHER,
+      nestjsRedis(({ Redlock }) => Redlock('stock'), {
+        settings: 'The default of `@Redlock`, 100 ms. The decorator does not renew it.',
+      }),
+    ),
+    played(ALONE, nestjsRedis(nestjsRedis.ofId), 'a lock of 5 s'),
+    played(
+      TOGETHER,
+      murlock(({ MurLock }) => MurLock(SHORT_MS, 'id'), {
+        settings: `\`@MurLock(${SHORT_MS})\`, otherwise as in its README.`,
+        note: 'With `autoExtend: true` on its main branch, in no release yet, the lock is renewed. Its README calls this number the waiting time of a caller.',
+      }),
+    ),
+    played(ALONE, murlock(murlock.ofId), 'a lock of 5 s'),
+    played(
+      TOGETHER,
+      simpleRedisLock(
+        (library) =>
+          withLockService(
+            library.RedisLockService as never,
+            library.RedisLock('stock', SHORT_MS) as never,
+          ),
+        { settings: `\`@RedisLock('stock', ${SHORT_MS})\`.` },
+      ),
+    ),
+    played(ALONE, simpleRedisLock(simpleRedisLock.ofId), 'a lock of 1 min'),
+    played(ALONE, nestRedlock(nestRedlock.ofId)),
+    played(
+      ALONE,
+      universal(({ Redlock }) => Redlock({ key: 'stock', ttl: SHORT_MS, retryAttempts: 100 }), {
+        settings: `\`ttl: ${SHORT_MS}\`, \`retryAttempts: 100\`.`,
+      }),
+    ),
+    played(
+      TOGETHER,
+      engine('redlock4', { ...oneSecond, note: 'It renews when its user calls `extend`.' }),
+    ),
+    played(ALONE, engine('redlock4'), 'a lock of 5 s'),
+    played(ALONE, engine('redlock', oneSecond)),
+    played(ALONE, engine('@sesamecare-oss/redlock', oneSecond)),
+    played(
+      ALONE,
+      engine('redlock-universal', {
+        ...oneSecond,
+        own: manyTries,
+        settings: 'A lock of 1 s, `retryAttempts: 100`.',
+      }),
+    ),
+    played(ALONE, engine('redis-semaphore', oneSecond)),
+    played(ALONE, engine('node-redisson', oneSecond)),
+    played(TOGETHER, engine('simple-redis-mutex', oneSecond)),
+    played(ALONE, engine('simple-redis-mutex'), 'a lock of 5 s'),
+    played(
+      ALONE,
+      engine('@redis-kit/lock', {
+        leaseMs: ENGINE_MS,
+        own: { extensionThresholdMs: 500, maxRetryAttempts: 100 },
+        settings: 'A lock of 1 s, `extensionThresholdMs: 500`, `maxRetryAttempts: 100`.',
+      }),
+    ),
+    played(
+      ALONE,
+      ours(
+        Locked('stock:<id>', { leaseMs: SHORT_MS }),
+        '`leaseMs: 500`, the shortest there is. It is renewed while the work runs.',
+      ),
+    ),
   ],
-  ours: ours(
-    Locked('stock:<id>', { leaseMs: 500 }),
-    '`leaseMs: 500`, the shortest there is. It is renewed while the work runs.',
-  ),
 };
+
+const hasty = (own: object, settings: string): EngineSettings => ({ own, settings });
 
 export const waiterTimesOut: Scenario<Decorated> = {
   title: 'A waiter gives up',
-  workload: `One call works for ${WORK_MS} ms. A second waits 200 ms and gives up; then a third comes.`,
+  workload: `One call works for ${WORK_MS} ms. A second waits a moment and gives up; then a third comes.`,
   async play({ lock, start }) {
     const inside = new Inside();
     @Injectable()
@@ -122,7 +222,8 @@ export const waiterTimesOut: Scenario<Decorated> = {
     const stocks = await start(StockService);
     const holder = stocks.take('42');
     await sleep(50);
-    await stocks.take('42').catch(() => {}); // gives up after 200 ms
+    const second = await settled(stocks.take('42'), 2 * WORK_MS);
+    if (second.state !== 'rejected') throw new Error('The second did not give up');
     await stocks.take('42').catch(() => {});
     await holder;
     const holds = inside.most === 1;
@@ -134,31 +235,50 @@ export const waiterTimesOut: Scenario<Decorated> = {
         : 'The call that gave up deleted the lock of the holder, and the third got in.',
     };
   },
-  peers: [
-    {
-      library: 'nestjs-simple-redis-lock',
-      settings: "`@RedisLock('stock', 60_000, 50, 4)`: four tries, 50 ms apart.",
-      async open({ port }) {
-        const { RedisLock, RedisLockModule, RedisLockService } =
-          await import('nestjs-simple-redis-lock');
-        const { RedisModule } = await import('@liaoliaots/nestjs-redis');
-        const lock: LockDecorator = (target, name, descriptor) => {
-          Inject(RedisLockService)(target, 'lockService'); // the decorator expects it there
-          return RedisLock('stock', 60_000, 50, 4)(target, name, descriptor);
-        };
-        return decorated(
-          lock,
-          RedisModule.forRoot({ config: { host: '127.0.0.1', port } }) as never,
-          RedisLockModule.register({}) as never,
-        );
-      },
-    },
+  sides: [
+    played(
+      TOGETHER,
+      simpleRedisLock(
+        (library) =>
+          withLockService(
+            library.RedisLockService as never,
+            library.RedisLock('stock', 60_000, 50, 4) as never,
+          ),
+        { settings: "`@RedisLock('stock', 60_000, 50, 4)`: four tries, 50 ms apart." },
+      ),
+    ),
+    played(
+      ALONE,
+      murlock(murlock.ofId, { settings: '`wait: 50`, otherwise README.', options: { wait: 50 } }),
+    ),
+    played(
+      ALONE,
+      nestRedlock(
+        ({ Redlock }) =>
+          Redlock((_: unknown, id: string) => `stock:${id}`, 5_000, { retryCount: 1 }),
+        { settings: '`@Redlock(…, 5_000, { retryCount: 1 })`.' },
+      ),
+    ),
+    ...nestPeers({ nestjsRedis: ALONE, universal: ALONE }),
+    played(ALONE, engine('redlock4', hasty({ retryCount: 1 }, '`retryCount: 1`.'))),
+    played(ALONE, engine('redlock', hasty({ retryCount: 1 }, '`retryCount: 1`.'))),
+    played(ALONE, engine('@sesamecare-oss/redlock', hasty({ retryCount: 1 }, '`retryCount: 1`.'))),
+    played(ALONE, engine('redlock-universal')),
+    played(
+      ALONE,
+      engine('redis-semaphore', hasty({ acquireTimeout: 200 }, '`acquireTimeout: 200`.')),
+    ),
+    played(ALONE, engine('simple-redis-mutex', hasty({ failAfter: 200 }, '`failAfter: 200`.'))),
+    played(ALONE, ours(Locked('stock:<id>', { waitMs: 200 }), '`waitMs: 200`.')),
   ],
-  ours: ours(Locked('stock:<id>', { waitMs: 200 }), '`waitMs: 200`.'),
 };
+
+const FAILS = '✗ fails after # s';
+const JOINS = '✓ joins';
 
 export const nestedCall: Scenario<Decorated> = {
   title: 'A locked method calls another one of the same key',
+  repeats: 1,
   workload: 'Two locked methods of one service with the same key; one calls the other.',
   async play({ lock, start }) {
     @Injectable()
@@ -184,22 +304,66 @@ export const nestedCall: Scenario<Decorated> = {
       words: result.state === 'rejected' ? `"${result.error.message}"` : 'There was no answer.',
     };
   },
-  peers: [
-    murlock(({ MurLock }) => MurLock(20_000, 'stock', 'id'), {
-      settings: `\`lockKeyPrefix: 'custom'\`, so that both methods share a key. ${murlock.settings}`,
-      note: 'With `reentrant: true` on its main branch, in no release yet, the inner call joins.',
-      options: { lockKeyPrefix: 'custom' },
-    }),
-    universal(({ Redlock }) => Redlock({ key: (id: string) => `stock:${id}` })),
-    nestRedlock(({ Redlock }) => Redlock((_: unknown, id: string) => `stock:${id}`, 5_000), {
-      settings: `\`@Redlock(…, 5000)\`. ${nestRedlock.settings}`,
-    }),
+  sides: [
+    played(
+      FAILS,
+      murlock(({ MurLock }) => MurLock(20_000, 'stock', 'id'), {
+        settings: "`lockKeyPrefix: 'custom'`, so that both methods share a key; otherwise README.",
+        note: 'With `reentrant: true` on its main branch, in no release yet, the inner call joins.',
+        options: { lockKeyPrefix: 'custom' },
+      }),
+    ),
+    ...nestPeers({ universal: FAILS, nestjsRedis: FAILS }),
+    played(
+      FAILS,
+      nestRedlock(({ Redlock }) => Redlock((_: unknown, id: string) => `stock:${id}`, 5_000), {
+        settings: '`@Redlock(…, 5000)`, otherwise README.',
+      }),
+    ),
+    played(
+      FAILS,
+      simpleRedisLock(
+        (library) =>
+          withLockService(
+            library.RedisLockService as never,
+            library.RedisLock('stock', 60_000, 50, 4) as never,
+          ),
+        { settings: "`@RedisLock('stock', 60_000, 50, 4)`." },
+      ),
+    ),
+    played(FAILS, engine('redis-semaphore')),
+    played(FAILS, engine('redlock')),
+    played(FAILS, engine('@sesamecare-oss/redlock')),
+    played(FAILS, engine('redlock-universal')),
+    played(FAILS, engine('node-redisson')),
+    played(
+      JOINS,
+      {
+        library: 'node-redisson',
+        settings: 'One lock object for both calls.',
+        note: 'Unrelated requests must not share it: they would all get in.',
+        async open(server) {
+          const lock = (await openRedisson(server)).getLock('stock:42');
+          const hold = async (work: () => Promise<void>): Promise<void> => {
+            await lock.lock();
+            try {
+              return await work();
+            } finally {
+              await lock.unlock();
+            }
+          };
+          return decorated(around(hold));
+        },
+      },
+      'one lock object',
+    ),
+    played(JOINS, ours(Locked('stock:<id>'))),
   ],
-  ours: ours(Locked('stock:<id>')),
 };
 
 export const observableResult: Scenario<Decorated> = {
   title: 'A method that returns an Observable',
+  repeats: 1,
   workload:
     'Two calls for one key; the work begins when the Observable is subscribed to and takes 1.5 s.',
   async play({ lock, start }) {
@@ -233,80 +397,14 @@ export const observableResult: Scenario<Decorated> = {
         : 'The lock was released before the subscription.',
     };
   },
-  peers: [
-    nestjsRedis(({ Redlock }) => Redlock('stock', 5000)),
-    nestRedlock(({ Redlock }) => Redlock('stock')),
-    universal(({ Redlock }) => Redlock({ key: 'stock' })),
-    murlock(({ MurLock }) => MurLock(5000, 'id')),
-  ],
-  ours: ours(Locked('stock:<id>')),
-};
-
-const CALLS = 20;
-const STOCK = 100;
-
-interface Tool extends Decorated {
-  /** What a library makes of the adapter of the database. */
-  adapt?(adapter: SlowDatabaseAdapter): SlowDatabaseAdapter;
-}
-
-export const lockInTransaction: Scenario<Tool> = {
-  title: 'The lock inside the transaction',
-  workload:
-    `${CALLS} sales at once, with \`@Transactional\` above the lock: it is released before COMMIT, ` +
-    'which takes 30 ms.',
-  async play({ lock, start, adapt = (adapter) => adapter }) {
-    @Injectable()
-    class StockService {
-      constructor(readonly host: TransactionHost<SlowDatabaseAdapter>) {}
-
-      @Transactional()
-      @lock
-      async take(id: string): Promise<void> {
-        const left = await this.host.tx.read();
-        if (id === '42') this.host.tx.write(left - 1);
-      }
-    }
-    const database = new SlowDatabase();
-    database.quantity = STOCK;
-    const adapter = adapt(new SlowDatabaseAdapter(database));
-    const stocks = await start(
-      StockService,
-      ClsModule.forRoot({ plugins: [new ClsPluginTransactional({ adapter })] }),
-    );
-    const calls = await Promise.allSettled(Array.from({ length: CALLS }, () => stocks.take('42')));
-    const refused = calls.filter((call) => call.status === 'rejected');
-    const done = CALLS - refused.length;
-    const lost = database.quantity - (STOCK - done);
-    const [first] = refused;
-    const why = first === undefined ? '' : ` The others: "${(first.reason as Error).message}"`;
-    return {
-      holds: lost === 0,
-      figure: `${lost} of ${done} sales lost`,
-      words: `${done} sales reported, ${database.quantity} of ${STOCK} left.${why}`,
-    };
-  },
-  peers: [
-    nestRedlock(
-      ({ Redlock }) =>
-        Redlock((_: unknown, id: string) => `stock:${id}`, 5_000, { retryCount: -1 }),
-      {
-        settings: '`retryCount: -1`, so that no call gives up.',
-        note: 'The other order loses nothing, but is not documented.',
-      },
-    ),
-    murlock(({ MurLock }) => MurLock(5000, 'id'), {
-      settings: '`blocking: true`, `wait: 20`, so that no call gives up.',
-      note: 'Its README gives the right order; nothing checks it.',
-      options: { blocking: true, wait: 20 },
+  sides: [
+    ...nestPeers({
+      nestjsRedis: TOGETHER,
+      nestRedlock: TOGETHER,
+      universal: TOGETHER,
+      murlock: TOGETHER,
+      simpleRedisLock: TOGETHER,
     }),
+    played(ALONE, ours(Locked('stock:<id>'))),
   ],
-  ours: {
-    settings:
-      "`lockAwareAdapter(adapter)`, `insideTransaction: 'restart'`. The default, `'reject'`, refuses all calls.",
-    open: async (server) => ({
-      ...(await ours(Locked('stock:<id>', { insideTransaction: 'restart' })).open(server)),
-      adapt: lockAwareAdapter,
-    }),
-  },
 };

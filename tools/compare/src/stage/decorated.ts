@@ -1,10 +1,10 @@
-import type * as NestRedlock from '@anchan828/nest-redlock';
 import type { DynamicModule, INestApplicationContext, ModuleMetadata, Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import type { RedisOptions } from 'ioredis';
 import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
-import { createRequire } from 'node:module';
-import type { PeerSide, Side } from '../scenario.js';
-import { connect, type RedisServer } from './redis.js';
+import { OURS } from '../packages.js';
+import type { Side } from '../scenario.js';
+import type { RedisServer } from './redis.js';
 
 /** What stands above a method that is locked. */
 export type LockDecorator = (target: object, name: string, descriptor: PropertyDescriptor) => void;
@@ -58,110 +58,15 @@ export function around<Args extends unknown[]>(
 
 /** Our side, with `@Locked`. */
 export function ours(lock: LockDecorator, settings = 'The defaults.'): Side<Decorated> {
-  return { settings, open: (server) => decorated(lock, ourModule(server)) };
+  return { library: OURS, settings, open: (server) => decorated(lock, ourModule(server)) };
 }
 
 export function ourModule(
-  { url }: RedisServer,
+  { url, port }: Pick<RedisServer, 'url' | 'port'>,
   options: Omit<RedisLockModuleOptions, 'connection'> = {},
+  client?: RedisOptions,
 ): DynamicModule {
-  return RedisLockModule.forRoot({ connection: url, ...options });
+  const connection = client === undefined ? url : { host: '127.0.0.1', port, ...client };
+  // Without the copy that a run makes, ours has types of another ioredis than the peers.
+  return RedisLockModule.forRoot({ connection: connection as string, ...options });
 }
-
-/** What differs from the README of a peer. */
-interface Deviations<Options> {
-  readonly settings?: string;
-  readonly note?: string;
-  readonly options?: Options;
-}
-
-/** A peer with a decorator and a module, which is set up as its README does it. */
-interface NestPeer<Library, Options> {
-  (
-    lock: (library: Library) => LockDecorator,
-    deviations?: Deviations<Options>,
-  ): PeerSide<Decorated>;
-  readonly library: string;
-  /** What `module` sets up, in the words of the page. */
-  readonly settings: string;
-  load(): Promise<Library>;
-  module(server: RedisServer, options?: Options): Promise<DynamicModule>;
-}
-
-function nestPeer<Library, Options = never>(
-  peer: Pick<NestPeer<Library, Options>, 'library' | 'settings' | 'load' | 'module'>,
-): NestPeer<Library, Options> {
-  const side = (
-    lock: (library: Library) => LockDecorator,
-    { settings = peer.settings, note, options }: Deviations<Options> = {},
-  ): PeerSide<Decorated> => ({
-    library: peer.library,
-    settings,
-    note,
-    open: async (server) => decorated(lock(await peer.load()), await peer.module(server, options)),
-  });
-  return Object.assign(side, peer);
-}
-
-interface MurLockOptions {
-  readonly wait?: number;
-  readonly blocking?: boolean;
-  readonly lockKeyPrefix?: 'custom';
-}
-
-export const murlock = nestPeer({
-  library: 'murlock',
-  settings: 'README: `wait: 1000`, `maxAttempts: 3`.',
-  load: () => import('murlock'),
-  async module({ url }, options: MurLockOptions = {}) {
-    const { MurLockModule } = await import('murlock');
-    const readme = { wait: 1000, maxAttempts: 3, logLevel: 'error' } as const;
-    return MurLockModule.forRoot({ redisOptions: { url }, ...readme, ...options });
-  },
-});
-
-export const nestjsRedis = nestPeer({
-  library: '@nestjs-redis/lock',
-  settings: 'README: one client, defaults (3 tries, 200 to 300 ms apart).',
-  load: () => import('@nestjs-redis/lock'),
-  async module({ url }) {
-    const { RedlockModule } = await import('@nestjs-redis/lock');
-    const { createClient } = await import('redis');
-    const client = await createClient({ url }).connect();
-    return RedlockModule.forRoot({ clients: [client as never] });
-  },
-});
-
-export const universal = nestPeer({
-  library: 'nestjs-redlock-universal',
-  settings: 'README: `defaultTtl: 30000`, `retryAttempts: 3`, `retryDelay: 200`.',
-  load: () => import('nestjs-redlock-universal'),
-  async module(server) {
-    const { RedlockModule, IoredisAdapter } = await import('nestjs-redlock-universal');
-    return RedlockModule.forRoot({
-      nodes: [new IoredisAdapter(await connect(server))],
-      defaultTtl: 30_000,
-      retryAttempts: 3,
-      retryDelay: 200,
-    });
-  },
-});
-
-/** The build for ES modules cannot be imported, which is a scenario of its own. */
-const loadNestRedlock = async (): Promise<typeof NestRedlock> =>
-  createRequire(import.meta.url)('@anchan828/nest-redlock') as typeof NestRedlock;
-
-export const nestRedlock = nestPeer({
-  library: '@anchan828/nest-redlock',
-  settings: 'README: `retryCount: 10`, `retryDelay: 200`, `retryJitter: 200`.',
-  load: loadNestRedlock,
-  async module(server) {
-    const { RedlockModule } = await loadNestRedlock();
-    return RedlockModule.register({
-      isGlobal: true,
-      clients: [await connect(server)],
-      settings: { driftFactor: 0.01, retryCount: 10, retryDelay: 200, retryJitter: 200 },
-      duration: 1000,
-    });
-  },
-});

@@ -1,6 +1,7 @@
 import { type DynamicModule, Injectable } from '@nestjs/common';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Scenario } from '../scenario.js';
+import { OURS } from '../packages.js';
+import { played, type Scenario } from '../scenario.js';
 import { type LockDecorator, ourModule, startApplication } from './decorated.js';
 import { Inside } from './inside.js';
 import type { RedisServer } from './redis.js';
@@ -50,7 +51,7 @@ const CALLERS = 3;
 const PHASE_MS = 4_000;
 const WORK_MS = 10;
 
-/** The side of the peer is what happens if the new version simply replaces the old one, instance by instance. */
+/** Two libraries lock different keys. Nothing is compared: one side shows what the release in between is for. */
 export function migrationScenario(migration: Migration): Scenario<readonly Phase[]> {
   const { library, settings } = migration;
 
@@ -74,6 +75,7 @@ export function migrationScenario(migration: Migration): Scenario<readonly Phase
     title: `Replacing ${library}, instance by instance`,
     workload: `${CALLERS} callers of each instance want one key for ${PHASE_MS / 1_000} s.`,
     limitMs: 60_000,
+    repeats: 1,
     areBothNeeded: true,
     async play(phases, server) {
       const inside = new Inside();
@@ -91,15 +93,22 @@ export function migrationScenario(migration: Migration): Scenario<readonly Phase
         words: `Holds: ${words.join('; ')}.`,
       };
     },
-    peers: [{ library, settings, open: () => [['old', 'new']] }],
-    ours: {
-      settings: '',
-      open: () => [
-        ['old', 'both'],
-        ['both', 'new'],
-        ['on one key: theirs', 'ours'],
-      ],
-    },
+    sides: [
+      played(
+        '✗ 2 inside at once',
+        { library: OURS, settings: settings, open: () => [['old', 'new']] },
+        'without the release in between',
+      ),
+      played('✓ 1 inside at once', {
+        library: OURS,
+        settings,
+        open: () => [
+          ['old', 'both'],
+          ['both', 'new'],
+          ['on one key: theirs', 'ours'],
+        ],
+      }),
+    ],
   };
 }
 

@@ -1,6 +1,5 @@
 import { RedisServer } from 'dev-servers';
 import { Redis, type RedisOptions } from 'ioredis';
-import { once } from 'node:events';
 
 export { RedisServer };
 
@@ -8,7 +7,7 @@ export { RedisServer };
 export async function connect(server: RedisServer, options: RedisOptions = {}): Promise<Redis> {
   const redis = new Redis(server.url, options);
   redis.on('error', () => {}); // it is reported where a command fails
-  await once(redis, 'ready');
+  await new Promise((resolve) => redis.once('ready', resolve)); // and not `once`, which fails with the first error
   return redis;
 }
 
@@ -30,10 +29,25 @@ export async function commandCount(redis: Redis): Promise<number> {
 }
 
 /** How many scripts the server was sent so far. */
-export async function scriptCount(redis: Redis): Promise<number> {
+export function scriptCount(redis: Redis): Promise<number> {
+  return callsOf(redis, /cmdstat_(?:eval|evalsha):calls=(\d+)/g);
+}
+
+/** How many times a call asks for a lock: by a script, or by a SET without one. */
+export async function triesOf(redis: Redis, call: () => Promise<unknown>): Promise<number> {
+  const count = async (): Promise<[scripts: number, sets: number]> => [
+    await scriptCount(redis),
+    await callsOf(redis, /cmdstat_set:calls=(\d+)/g),
+  ];
+  const [scripts, sets] = await count();
+  await call();
+  const [allScripts, allSets] = await count();
+  return allScripts - scripts || allSets - sets;
+}
+
+async function callsOf(redis: Redis, commands: RegExp): Promise<number> {
   const stats = await redis.info('commandstats');
-  const calls = [...stats.matchAll(/cmdstat_(?:eval|evalsha):calls=(\d+)/g)];
-  return calls.reduce((sum, [, count]) => sum + Number(count), 0);
+  return [...stats.matchAll(commands)].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
 /** The version of the servers that are started here. */
