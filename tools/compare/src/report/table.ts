@@ -80,10 +80,13 @@ export function usualSettings({ scenarios }: Results): string {
 }
 
 /** For each scenario: what was done, with which settings, and what the caller saw. */
-export function details({ scenarios }: Results): string {
+export function details({ scenarios, notPlayed }: Results): string {
   const names = namesOf(scenarios);
   const usual = settingsOf(scenarios);
-  return scenarios.map((scenario) => detailsOf(scenario, names, usual)).join('\n\n');
+  return [
+    ...scenarios.map((scenario) => detailsOf(scenario, names, usual)),
+    ...notPlayed.map((name) => `### ${name}\n\nNot played yet: nothing is known of it.`),
+  ].join('\n\n');
 }
 
 /** Sides with the same outcome share a line. */
