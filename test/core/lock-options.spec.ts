@@ -325,7 +325,7 @@ describe('a wrong argument', () => {
     [5, '5'],
   ])('%p is refused as the pattern of list()', async (pattern, shown) => {
     const { a } = two();
-    await a.acquire('null');
+    await a.acquire('5');
     const listed = a.list(pattern as never);
     const next = listed[Symbol.asyncIterator]().next();
     await expect(next).rejects.toBeInstanceOf(LockKeyError);

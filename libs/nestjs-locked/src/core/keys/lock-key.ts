@@ -66,7 +66,7 @@ export function assertLockKey(key: unknown): asserts key is string {
   }
 }
 
-/** @throws LockKeyError unless it is a string that may match a key; converted to one, null would match `null` */
+/** @throws LockKeyError unless it is a string that may match a key; converted to one, 5 would match `5` */
 export function assertKeyPattern(pattern: unknown): void {
   const refuse = (problem: string): never => {
     throw new LockKeyError(`Cannot list the locks of ${shownValue(pattern)}: ${problem}`);
