@@ -79,7 +79,7 @@ export const missingValue: Scenario<Decorated> = {
     ),
     played('✓ refused', ours(Locked('user:<user.address.id>'))),
     played(
-      '✗ locked: lock:{user:undefined}',
+      '✓ refused',
       ours(Locked<(user: User) => Promise<void>>(idOf), OWN_TEXT.settings),
       'a function',
     ),
@@ -229,8 +229,8 @@ export const noKeys: Scenario<Decorated> = {
   },
   sides: [
     played(UNLOCKED, acquiring('redlock')),
-    played('✓ refused', acquiring('@sesamecare-oss/redlock')),
-    played('✓ refused', {
+    played(UNLOCKED, acquiring('@sesamecare-oss/redlock')),
+    played(UNLOCKED, {
       library: 'redlock4',
       settings: '`lock([])` with the defaults.',
       async open(server) {

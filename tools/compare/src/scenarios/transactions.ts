@@ -21,13 +21,27 @@ const LOST = '✗ # of 20 sales lost';
 const NONE_LOST = '✓ 0 of 20 sales lost';
 
 /** A library in both orders. */
-function inBothOrders(side: Side<Decorated>, note?: string): PlayedSide<Tool>[] {
+function inBothOrders(
+  side: Side<Decorated>,
+  note?: string,
+  [below, above]: readonly [string, Side<Decorated>] = [LOST, side],
+): PlayedSide<Tool>[] {
   const open: Side<Tool>['open'] = async (server) => ({
-    ...(await side.open(server)),
+    ...(await above.open(server)),
     isAbove: true,
   });
-  return [played(LOST, { ...side, note }), played(NONE_LOST, { ...side, open }, 'lock above')];
+  return [played(below, { ...side, note }), played(NONE_LOST, { ...above, open }, 'lock above')];
 }
+
+const patientUniversal = {
+  settings: '`retryAttempts: 100`, so that no call gives up.',
+  options: { retryAttempts: 100 },
+} as const;
+
+const patientMurlock = {
+  settings: '`blocking: true`, `wait: 20`, so that no call gives up.',
+  options: { blocking: true, wait: 20 },
+} as const;
 
 export const lockInTransaction: Scenario<Tool> = {
   title: 'The lock below `@Transactional`',
@@ -75,17 +89,27 @@ export const lockInTransaction: Scenario<Tool> = {
       ),
     ),
     ...inBothOrders(
-      murlock(murlock.ofId, {
-        settings: '`blocking: true`, `wait: 20`, so that no call gives up.',
-        options: { blocking: true, wait: 20 },
-      }),
+      murlock(murlock.ofId, patientMurlock),
       'Its README puts the lock above; nothing checks it.',
+      [
+        LOST,
+        murlock(
+          ({ MurLock, SetParamNames }) =>
+            (target, key, descriptor) => {
+              SetParamNames('id')(target, key, descriptor);
+              return MurLock(5000, 'id')(target, key, descriptor);
+            },
+          {
+            ...patientMurlock,
+            note: "With `@SetParamNames('id')`: it does not see the names of the method below `@Transactional`.",
+          },
+        ),
+      ],
     ),
     ...inBothOrders(
-      universal(universal.ofId, {
-        settings: '`retryAttempts: 100`, so that no call gives up.',
-        options: { retryAttempts: 100 },
-      }),
+      universal(universal.ofId, patientUniversal),
+      'Its waiters ask again when the COMMIT is over, after 200 ms.',
+      [NONE_LOST, universal(universal.ofId, patientUniversal)],
     ),
     ...inBothOrders(
       nestjsRedis(nestjsRedis.ofId, {
