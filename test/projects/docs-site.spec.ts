@@ -57,7 +57,7 @@ describe('npm run docs', () => {
   });
 
   it('builds: every public symbol has a comment, and every page is there', () => {
-    expect(built).toMatchObject({ code: 0 });
+    expect(built.code === 0 ? 'built' : built.output).toBe('built');
     expect(pagesOf(site)).toEqual(
       expect.arrayContaining(['index.html', 'keys.html', 'adr/index.html', 'api/index.html']),
     );

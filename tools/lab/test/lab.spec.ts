@@ -271,7 +271,7 @@ describeWithChromium('lab-report.html in a browser', () => {
     await picture.scrollIntoViewIfNeeded();
     await picture.locator('rect.hold').first().hover({ force: true });
     const tip = page.locator('.tip');
-    await expect(tip.textContent()).resolves.toMatch(/: \d+ ms to \d+ ms/);
+    await expect(tip.textContent()).resolves.toMatch(/: [\d.]+ m?s to [\d.]+ m?s/);
     await picture.focus();
     await page.keyboard.press('ArrowRight');
     await page.keyboard.press('ArrowRight');
