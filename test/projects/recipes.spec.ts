@@ -184,9 +184,9 @@ describe('docs/tenants.md', () => {
     });
   });
 
-  it('shares a key among all calls without a tenant, if the template is a plain one', async () => {
+  it('is refused without a tenant, too, if the template is a plain one', async () => {
     expect(await run('tenants-without-lock-key', {})).toMatchObject({
-      without: ['invoice:undefined:7'],
+      without: 'LOCK_KEY_INVALID',
     });
   });
 });
