@@ -1,5 +1,8 @@
 import { execFile } from 'node:child_process';
 
+/** Building the site takes three minutes on a busy machine, and so does installing a new application. */
+const LIMIT_MS = 540_000;
+
 export interface CommandResult {
   readonly code: number;
   readonly stdout: string;
@@ -20,9 +23,13 @@ export function runCommand(
     execFile(
       program,
       args,
-      { cwd, env: { ...process.env, ...env }, timeout: 120_000, maxBuffer: 1e8 },
+      { cwd, env: { ...process.env, ...env }, timeout: LIMIT_MS, maxBuffer: 1e8 },
       (error, stdout, stderr) =>
-        resolve({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr }),
+        resolve({
+          code: error === null ? 0 : Number(error.code ?? 1),
+          stdout,
+          stderr: error?.killed === true ? `${stderr}\nended after ${LIMIT_MS} ms` : stderr,
+        }),
     );
   });
 }
