@@ -1,7 +1,7 @@
 import { type Hold, holdsIn, type Overlap, overlapsOf } from '../run/findings.js';
 import { type Span, spansIn } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
-import type { EventKind, LabEvent } from '../work/events.js';
+import { CALL_ENDS, type EventKind, type LabEvent } from '../work/events.js';
 
 /** Something that happened at one moment, and is described under the picture. */
 export interface Moment {
@@ -40,7 +40,7 @@ export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): 
   return {
     lanes: [...lanes].sort((a, b) => a.localeCompare(b, 'en', { numeric: true })),
     ms,
-    waits: spansIn(events, ms, 'wait', ['hold', ...ENDS]),
+    waits: spansIn(events, ms, 'wait', ['hold', ...CALL_ENDS]),
     holds,
     overlaps: overlapsOf(holds),
     transactions: spansIn(events, ms, 'begin', TRANSACTION_ENDS),
@@ -56,16 +56,6 @@ export function timelineOf({ accident, lanes, events, keyEvents: all }: Trial): 
     results: new Map(lanes.map((lane) => [lane, resultOf(events, lane)])),
   };
 }
-
-const ENDS: readonly EventKind[] = [
-  'sold',
-  'sold out',
-  'failed',
-  'refused',
-  'told late',
-  'killed',
-  'retry',
-];
 
 const TRANSACTION_ENDS = ['committed', 'rolled back', 'killed', 'failed', 'refused'] as const;
 
@@ -116,7 +106,7 @@ function momentsOf(events: readonly LabEvent[], keyEvents: Trial['keyEvents']): 
 }
 
 function resultOf(events: readonly LabEvent[], lane: string): string {
-  const ends = events.filter((event) => event.lane === lane && ENDS.includes(event.kind));
+  const ends = events.filter((event) => event.lane === lane && CALL_ENDS.includes(event.kind));
   if (ends.length === 0) return 'still waiting at the end';
   const counts = new Map<string, number>();
   for (const { kind } of ends) counts.set(kind, (counts.get(kind) ?? 0) + 1);

@@ -1,5 +1,5 @@
 import { LEASE_MS } from '../scale.js';
-import type { LabEvent } from '../work/events.js';
+import { CALL_ENDS, type LabEvent } from '../work/events.js';
 import { spansIn } from './spans.js';
 import { inSeconds } from './summary.js';
 import type { Stock } from './trial.js';
@@ -21,7 +21,7 @@ const LONGEST_WAIT_MS = LEASE_MS * 3;
 export function missedOf(goal: Goal, events: readonly LabEvent[], { sold }: Stock): string[] {
   const { refused: allowed = 0, waitMs = LONGEST_WAIT_MS } = goal;
   const refused = events.filter(({ kind }) => kind === 'refused').length;
-  const waits = spansIn(events, events.at(-1)?.at ?? 0, 'wait', WAIT_ENDS);
+  const waits = spansIn(events, events.at(-1)?.at ?? 0, 'wait', ['hold', ...CALL_ENDS]);
   const waited = Math.max(0, ...waits.map(({ from, until }) => until - from));
   const parts = [
     sold < goal.sold && `${sold} pieces were sold, and not ${goal.sold}`,
@@ -30,14 +30,3 @@ export function missedOf(goal: Goal, events: readonly LabEvent[], { sold }: Stoc
   ];
   return parts.filter((part) => part !== false);
 }
-
-const WAIT_ENDS = [
-  'hold',
-  'sold',
-  'sold out',
-  'failed',
-  'refused',
-  'told late',
-  'killed',
-  'retry',
-] as const;

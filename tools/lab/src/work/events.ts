@@ -43,6 +43,17 @@ export type EventKind =
   | 'resumed'
   | 'mark';
 
+/** With any of these, a call is over; one that waits may also end its wait with `hold`. */
+export const CALL_ENDS: readonly EventKind[] = [
+  'sold',
+  'sold out',
+  'failed',
+  'refused',
+  'told late',
+  'killed',
+  'retry',
+];
+
 /** CLOCK_MONOTONIC of Linux, which is one clock for all processes of the machine. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000n) / 1_000;
