@@ -105,9 +105,10 @@ function assertMayBeGlobal(value: unknown, place: Place): void {
 
 /** @param token a text that begins with the constant of Nest, for its global enhancers */
 function assertMayBeProvidedAs(token: string, value: unknown): void {
-  const place = PLACES.find((it) => new RegExp(`^${it.token}\\b`).test(token));
   const enhancer = enhancerOf(value);
-  if (place === undefined || enhancer === undefined || enhancer.belongs === place) return;
+  if (enhancer === undefined) return; // as nearly all providers
+  const place = PLACES.find((it) => new RegExp(`^${it.token}\\b`).test(token));
+  if (place === undefined || enhancer.belongs === place) return;
   throw new LockConfigError(
     `Cannot use ${enhancer.name} as ${place.token}: ${neverRun(enhancer)}; write ${asProvider(enhancer)}`,
   );
