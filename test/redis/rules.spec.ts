@@ -197,10 +197,8 @@ describe('a key that is kept after short work', () => {
       await eventually(() => expect(enteredAfter).toHaveLength(1));
       const waiting = waiter.engine.withLock(key, { waitMs: 20_000 }, work);
       await Promise.all([first, waiting]);
-      // It began after `from`; Redis counts in whole milliseconds.
-      expect((enteredAfter[1] as number) - (enteredAfter[0] as number)).toBeGreaterThan(
-        keptMs - 20,
-      );
+      // The time counts from the grant, which came after `from`; Redis counts in whole milliseconds.
+      expect(enteredAfter[1]).toBeGreaterThan(keptMs - 2);
     },
   );
 
