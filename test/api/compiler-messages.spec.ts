@@ -124,7 +124,7 @@ beforeAll(async () => {
     const method = `m(locks: LockService) { return ${call}; }`;
     files.push(project.write(`c${index}.ts`, `${imports}export class M { ${method} }\n`));
   });
-  const unknown = `m(locks: LockService) { return locks.withLock('k', { ttl: 5 }, () => 1); }`;
+  const unknown = `m(locks: LockService) { return locks.withLock('k', { waitMs: 5, ttl: 5 }, () => 1); }`;
   files.push(project.write('unknown.ts', `${imports}export class M { ${unknown} }\n`));
   files.push(project.write('class.ts', `${imports}@Locked('k')\nexport class M {}\n`));
   files.push(project.write('bare.ts', `${imports}export class M { @Locked async m() {} }\n`));
@@ -158,11 +158,11 @@ it.each(CALLS.map(([what, , sentence], index) => [what, `c${index}`, sentence] a
   (_, file, sentence) => expectLast(file, sentence),
 );
 
-it('the compiler names an unknown option of withLock once', () =>
+it('the compiler ends with a sentence for an unknown option of withLock, at the option', () =>
   expect(errors.get('unknown')).toEqual([
     expect.stringContaining('No overload matches this call.'),
     '  The last overload gave the following error.',
-    "    Object literal may only specify known properties, and 'ttl' does not exist in type 'WithLockOptions<OnBusy<unknown>>'.",
+    `    Type 'number' is not assignable to type '"'ttl' is no option: waitMs limits the wait, maxHoldMs the work; the lease is renewed and needs no time"'.`,
   ]));
 
 it('the compiler ends with a sentence for a class', () => expectLast('class', CLASS));

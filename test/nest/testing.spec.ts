@@ -12,6 +12,7 @@ import {
   LockStoreError,
 } from 'nestjs-locked';
 import { LockTestingModule, TestLocks, withTestLocks } from 'nestjs-locked/testing';
+import { of, Subject } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TestClock } from '../../libs/nestjs-locked/src/testing/test-clock.js';
@@ -113,6 +114,72 @@ describe('withTestLocks()', () => {
     expect(() => withTestLocks(new Plain())).toThrow(LockConfigError);
     expect(() => withTestLocks(new Plain())).toThrow(
       'Cannot give test locks to Plain: it has no method with @Locked; pass an instance of the class',
+    );
+  });
+
+  it.each<[string, () => unknown, string]>([
+    [
+      'an Observable',
+      () => of(1),
+      'an Observable, which would run after the lock has been released; return lastValueFrom(observable)',
+    ],
+    ['a Promise of one', async () => of(1), 'an Observable'],
+    [
+      'a generator',
+      function* () {
+        yield 1;
+      },
+      'a generator, which would run after the lock has been released; read it inside the work',
+    ],
+    [
+      'an async generator',
+      async function* () {
+        yield 1;
+      },
+      'a generator',
+    ],
+  ])(
+    'refuses work that returns %s, because it would run without the lock',
+    async (_, work, what) => {
+      const call = new TestLocks().service().withLock('k', work);
+      await expect(call).rejects.toBeInstanceOf(LockConfigError);
+      await expect(call).rejects.toThrow(`Cannot lock 'k': the work returned ${what}`);
+    },
+  );
+
+  it.each([
+    ['a Subject, which emits anyway', new Subject<number>()],
+    [
+      'a mock that has every member',
+      new Proxy({}, { get: (_, name) => (name === 'then' ? undefined : jest.fn()) }),
+    ],
+    ['null', null],
+    ['a list', [1]],
+  ])('gives the caller %s', async (_, value: unknown) => {
+    expect(await new TestLocks().service().withLock('k', () => value)).toBe(value);
+  });
+
+  it('says how to call a method that was taken off the service', () => {
+    const { withLock, current } = new TestLocks().service() as unknown as Record<
+      'withLock' | 'current',
+      (...args: unknown[]) => Promise<unknown>
+    >;
+    expect(() => current()).toThrow(LockConfigError);
+    return expect(withLock('k', () => 5)).rejects.toThrow(
+      'Cannot use a method of LockService without its service, on undefined: call it as locks.withLock(…), and not as withLock(…)',
+    );
+  });
+
+  it.each([
+    [{ Id: 1 }, "<id> is undefined: the object of values has no 'id'; did you mean 'Id'?"],
+    [
+      {},
+      "<id> is undefined: the object of values has no 'id'; pass an object that has it, or correct the name",
+    ],
+    [{ id: undefined }, '<id> is undefined; pass a string, a finite number, a bigint or a boolean'],
+  ])('keyFor with %j says what is missing', (values, problem) => {
+    expect(() => new TestLocks().service().keyFor('stock:<id>', values)).toThrow(
+      `Cannot build a lock key from 'stock:<id>': ${problem}`,
     );
   });
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { LockKeyError } from '../../../libs/nestjs-locked/src/core/lock.errors.js';
 import { afterTest } from '../../support/after-test.js';
 import { eventually } from '../../support/eventually.js';
 import { connectTo, versions } from '../../support/ioredis-versions.js';
@@ -65,6 +66,30 @@ describe.each(versions)('the client of the user, %s', (_version, connect) => {
     const found: string[] = [];
     for await (const key of a.store.inspector.list('*')) found.push(key);
     expect(found).toEqual(['listed']);
+  });
+
+  it('lists no pattern that begins with the keyPrefix, because keys do not have it here', async () => {
+    const a = await openRedisStore(connectTo(connect, server.url));
+    const { keyPrefix: prefix } = a;
+    const listed = async (pattern: string): Promise<string[]> => {
+      const found: string[] = [];
+      for await (const key of a.store.inspector.list(pattern)) found.push(key);
+      return found;
+    };
+    for (const [pattern, meant] of [
+      [`${prefix}stock:*`, 'stock:*'],
+      [prefix, '*'],
+    ] as const) {
+      const refused = listed(pattern);
+      await expect(refused).rejects.toBeInstanceOf(LockKeyError);
+      const other = `[${prefix.slice(0, 1)}]${pattern.slice(1)}`;
+      await expect(refused).rejects.toThrow(
+        `Cannot list the locks of '${pattern}': it begins with the keyPrefix, which keys do not have here; write '${meant}', or '${other}' if your keys begin like that, too`,
+      );
+    }
+    const key = `${prefix}stock:1`;
+    await a.store.acquire({ key, token: a.token(), leaseMs: LEASE_MS, nowait: false });
+    expect(await listed(`[${prefix.slice(0, 1)}]${key.slice(1, -1)}*`)).toEqual([key]);
   });
 
   it('may have locks whose prefix has a meaning in Lua', async () => {

@@ -19,6 +19,7 @@ import type {
 } from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
+import { lazyProblem } from './result/lazy-result.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
@@ -32,7 +33,11 @@ type ValidOptions<Options> = Options extends (...args: never) => unknown
     ? 'The lease is renewed while the work runs, so it needs no time: withLock(key, work)'
     : [Options] extends [never]
       ? Options
-      : WithLockOptions;
+      : WithLockOptions & { [Name in NoOption<Options>]: NoOptionAdvice<Name> };
+
+type NoOption<Options> = Exclude<keyof Options & string, keyof WithLockOptions>;
+type NoOptionAdvice<Name extends string> =
+  `'${Name}' is no option: waitMs limits the wait, maxHoldMs the work; the lease is renewed and needs no time`;
 
 /**
  * Locks for code that needs more than `@Locked`. Inject this service; `RedisLockModule` provides it.
@@ -59,6 +64,14 @@ export class LockService implements HasLockRunner {
     return this.#engine;
   }
 
+  /** @param service what `this` is in a method @throws LockConfigError if the method was taken off its service */
+  static #engineOf(service: LockService | undefined): LockEngine {
+    if (#engine in Object(service)) return (service as LockService).#engine;
+    throw new LockConfigError(
+      `Cannot use a method of LockService without its service, on ${describeValue(service)}: call it as locks.withLock(…), and not as withLock(…)`,
+    );
+  }
+
   /**
    * Waits for the lock, runs the work and releases the lock. This is the recommended form, because the release cannot
    * be forgotten.
@@ -71,7 +84,8 @@ export class LockService implements HasLockRunner {
    * the work.
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
-   * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
+   * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise · LockConfigError if
+   * the work returned an Observable or a generator, which has not run yet
    */
   withLock<T>(key: LockKeys, work: Work<T>): Promise<T>;
   withLock<T>(key: LockKeys, options: WithLockOptions<'throw'>, work: Work<T>): Promise<T>;
@@ -96,7 +110,7 @@ export class LockService implements HasLockRunner {
     if (typeof optionsOrWork !== 'function') {
       // The types refuse undefined only under strictNullChecks.
       const options = optionsOrWork === undefined ? {} : (optionsOrWork as WithLockOptions);
-      if (typeof work === 'function') return this.#engine.withLock(key, options, work);
+      if (typeof work === 'function') return LockService.#run(this, key, options, work);
       return misused(
         key,
         typeof key === 'function'
@@ -104,8 +118,19 @@ export class LockService implements HasLockRunner {
           : `withLock needs a function to run, and not ${describeValue(work ?? optionsOrWork)}: withLock(key, () => …)`,
       );
     }
-    if (work === undefined) return this.#engine.withLock(key, {}, optionsOrWork as Work<T>);
+    if (work === undefined) return LockService.#run(this, key, {}, optionsOrWork as Work<T>);
     return misused(key, 'the options come before the work: withLock(key, options, work)');
+  }
+
+  static async #run<T>(
+    service: LockService,
+    key: LockKeys,
+    options: WithLockOptions,
+    work: Work<T>,
+  ): Promise<T> {
+    const result = await LockService.#engineOf(service).withLock(key, options, work);
+    const problem = lazyProblem(result);
+    return problem === undefined ? result : misused(key, problem);
   }
 
   /**
@@ -116,7 +141,7 @@ export class LockService implements HasLockRunner {
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise
    */
   acquire(key: LockKeys, options?: LockOptions): Promise<Lock> {
-    return this.#engine.acquire(key, options);
+    return LockService.#engineOf(this).acquire(key, options);
   }
 
   /**
@@ -124,7 +149,7 @@ export class LockService implements HasLockRunner {
    * @returns null if somebody else has it. If Redis does not answer, the call still rejects
    */
   tryAcquire(key: LockKeys, options?: LockOptions): Promise<Lock | null> {
-    return this.#engine.tryAcquire(key, options);
+    return LockService.#engineOf(this).tryAcquire(key, options);
   }
 
   /**
@@ -138,7 +163,7 @@ export class LockService implements HasLockRunner {
    */
   current(key?: string): Lock | undefined {
     if (key !== undefined) assertLockKey(key);
-    return this.#engine.current(key);
+    return LockService.#engineOf(this).current(key);
   }
 
   /**
@@ -153,7 +178,7 @@ export class LockService implements HasLockRunner {
    */
   assertHeld(...key: [] | [key: string]): void {
     if (key.length > 0) assertLockKey(key[0]); // undefined is a mistake, not the lock of any key
-    this.#engine.assertHeld(key[0]);
+    LockService.#engineOf(this).assertHeld(key[0]);
   }
 
   /**
@@ -176,6 +201,7 @@ export class LockService implements HasLockRunner {
       );
     }
     compiled.assertFilledIn(({ root }) => Object.hasOwn(values, root));
+    compiled.assertGiven(values);
     const [key] = compiled.render((root) => (values as Record<string, unknown>)[root]);
     return key as string;
   }
@@ -187,22 +213,23 @@ export class LockService implements HasLockRunner {
    * @example await locks.ping(); // rejects with LockStoreError if Redis does not answer
    */
   ping(): Promise<number> {
-    return this.#engine.ping();
+    return LockService.#engineOf(this).ping();
   }
 
   /** Who holds the key, as far as Redis knows. @returns null if nobody does */
   inspect(key: string): Promise<LockInfo | null> {
-    return this.#engine.inspect(key);
+    return LockService.#engineOf(this).inspect(key);
   }
 
   /**
    * All keys that are held. It scans the whole keyspace of the Redis database, in small steps.
    * @param pattern for keys as the application writes them, without the `keyPrefix`, as in Redis' MATCH: `stock:*`.
    * @default all
-   * @throws LockKeyError, at the first step, if it is not a string, or has a brace or `<`, which no key has
+   * @throws LockKeyError, at the first step, if it is not a string, begins with the `keyPrefix`, or has a brace or
+   * `<`, which no key has
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
-    return this.#engine.list(pattern);
+    return LockService.#engineOf(this).list(pattern);
   }
 
   /**
@@ -211,7 +238,7 @@ export class LockService implements HasLockRunner {
    * @returns false if nobody held it, or if it was already taken away within the last second
    */
   forceRelease(key: string): Promise<boolean> {
-    return this.#engine.forceRelease(key);
+    return LockService.#engineOf(this).forceRelease(key);
   }
 
   /** Keeps the internals out of printed services, which have this one as a property if they use `@Locked`. */

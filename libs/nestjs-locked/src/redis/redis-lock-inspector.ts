@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { LockKeyError } from '../core/lock.errors.js';
+import { quoted } from '../core/runtime/quoted.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type { LockInspector, LockRecord, ProcessRecord } from '../core/store/lock-inspector.js';
 import { atMost } from '../core/time/at-most.js';
@@ -100,7 +102,16 @@ export class RedisLockInspector implements LockInspector {
     return text === undefined || text === null ? undefined : processRecord(text);
   }
 
+  /** @throws LockKeyError if the pattern begins with the prefix, because it would match no key that is meant */
   async *list(pattern: string): AsyncIterable<string> {
+    const { prefix } = this.#options.keys;
+    if (prefix !== '' && pattern.startsWith(prefix)) {
+      const withoutPrefix = pattern.slice(prefix.length) || '*';
+      const escapedOnce = `[${prefix[0]}]${pattern.slice(1)}`;
+      throw new LockKeyError(
+        `Cannot list the locks of ${quoted(pattern)}: it begins with the keyPrefix, which keys do not have here; write ${quoted(withoutPrefix)}, or ${quoted(escapedOnce)} if your keys begin like that, too`,
+      );
+    }
     const seen = new Set<string>();
     for (const server of await this.#options.servers.each()) {
       for await (const key of this.#listOn(server, pattern)) {

@@ -56,6 +56,13 @@ export class KeyTemplate {
     if (problem !== undefined) this.#misuse(problem);
   }
 
+  /** @throws LockKeyError if the root of a placeholder is not among the values */
+  assertGiven(values: object): void {
+    for (const { text, root } of this.placeholders) {
+      if (!(root in values)) this.#refuse(missing(text, 'the object of values', values, root));
+    }
+  }
+
   /**
    * The keys of one call: one, or one for each element of the list.
    *
