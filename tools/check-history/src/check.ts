@@ -56,7 +56,8 @@ function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly C
       );
       if (index < later.entered.index || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
-      return [{ rule: 'two hold one key', at: later.entered.at, text } as const];
+      const both = [earlier.name, later.name] as const;
+      return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
     }),
   );
 }
@@ -70,6 +71,8 @@ function risingFences(
   if (indicesOf(lines, 'lost data').length > 0 && indicesOf(lines, 'clock set back').length > 0)
     return [];
   const entered = entriesInto(calls);
+  // A lock that gives no fences promises nothing of them.
+  if (entered.every(({ fences }) => fences[key] === undefined)) return [];
   const losses = lostLeases(lines);
   let highest = -Infinity;
   return entered.flatMap((call) => {

@@ -11,4 +11,6 @@ export interface Finding {
     | 'a hand-over is prompt';
   readonly at: number;
   readonly text: string;
+  /** Of two that hold one key, the calls: who still acts, and who has entered. */
+  readonly calls?: readonly [first: string, second: string];
 }

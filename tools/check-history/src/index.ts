@@ -1,3 +1,3 @@
 export { checkHistory } from './check.js';
 export type { Finding } from './finding.js';
-export type { HistoryLine } from './history.js';
+export type { HistoryLine, OfCall } from './history.js';

@@ -231,7 +231,7 @@ export const ACCIDENTS: readonly Accident[] = [
       await a.buysUntil('removal');
       await b.asks('inside');
       await scene.expireNow();
-      scene.mark('expired, A has not sent its command yet');
+      scene.disturb('expired, A has not sent its command yet');
       await b.entersUnlessItFails(LEASE_MS * 2);
       scene.mark('A goes on and releases what it no longer has');
       a.go('removal');
@@ -289,7 +289,7 @@ export const ACCIDENTS: readonly Accident[] = [
       await a.buysUntil('inside', 'renewal');
       b.buy({ stopAt: ['inside'] });
       await a.reaches('renewal');
-      scene.mark('renewals of A do not get through any more');
+      scene.disturb('renewals of A do not get through any more');
       await b.holds(LEASE_MS * 3);
       if (b.did('hold')) {
         await sleep(LEASE_MS * 0.1);
@@ -440,7 +440,7 @@ export const ACCIDENTS: readonly Accident[] = [
       await pair.stopReplication();
       await a.buysUntil('inside', 'renewal'); // all of it happens before A's next renewal
       await pair.failOver();
-      scene.mark('main killed, replica promoted: it has never heard of the lock');
+      scene.disturb('main killed, replica promoted: it has never heard of the lock');
       b.buy();
       if (await b.holds(LEASE_MS * 2)) await b.ends(LEASE_MS * 0.2);
       scene.mark('A finishes its work');
@@ -466,10 +466,10 @@ export const ACCIDENTS: readonly Accident[] = [
       await b.asks();
       await b.holds(LEASE_MS * 0.1); // no command of B is on its way any more
       server.pause();
-      scene.mark('Redis paused');
+      scene.disturb('Redis paused');
       await sleep(LEASE_MS * 1.3);
       server.resume();
-      scene.mark('Redis goes on');
+      scene.disturb('Redis goes on');
       if (!(await b.stillWaits())) await b.ends(LEASE_MS * 0.2);
       scene.mark('A finishes its work');
       a.goOn();

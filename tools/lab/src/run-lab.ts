@@ -2,7 +2,7 @@ import { cpus } from 'node:os';
 import { deviationOf } from './expected.js';
 import type { LabOptions } from './options.js';
 import { matrixText } from './report/matrix.js';
-import { saveRun, writeReport } from './report/write-report.js';
+import { saveRun, writeHistory, writeReport } from './report/write-report.js';
 import { Laboratory } from './run/laboratory.js';
 import { pairsOf, type Play, playIn, runTrials } from './run/trials.js';
 
@@ -18,7 +18,11 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   };
   say(`${pairs.length} trials, seed ${options.seed}: starting Redis and PostgreSQL`);
   const lab = await Laboratory.open(options.seed);
-  const play: Play = (pair, nth) => playIn(lab, pair, nth);
+  const play: Play = async (pair, nth) => {
+    const trial = await playIn(lab, pair, nth);
+    writeHistory(options.out, trial, nth);
+    return trial;
+  };
   const trials = await runTrials(pairs, play, options.atOnce, say).finally(() => lab.close());
   console.log(`\n${matrixText(trials)}\n`);
   const deviations = trials.flatMap((trial) => {

@@ -1,13 +1,26 @@
 /** What the lab makes of what it has seen. */
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { readFileSync } from 'node:fs';
 import { SALE } from '../src/accidents.js';
 import { deviationOf } from '../src/expected.js';
-import { findingsOf } from '../src/run/findings.js';
+import type { Run } from '../src/report/write-report.js';
+import { type Finding, findingsOf } from '../src/run/findings.js';
 import { missedOf } from '../src/run/goal.js';
-import type { Trial } from '../src/run/trial.js';
+import { historyOf } from '../src/run/history.js';
+import type { Stock, Trial } from '../src/run/trial.js';
 import { pairsOf, runTrials } from '../src/run/trials.js';
 import { STAGES } from '../src/stages/index.js';
 import type { EventKind, LabEvent } from '../src/work/events.js';
+
+const LONG_MS = 9_000;
+
+/** What is found in events after which everybody has ended. */
+function found(events: readonly LabEvent[], stock: Stock = right): readonly Finding[] {
+  const lanes = new Set(events.map(({ lane }) => lane));
+  const ends = [...lanes].map((lane) => event(LONG_MS, lane, 'sold'));
+  const history = historyOf({ events: [...events, ...ends], key: 'stock', waitMs: LONG_MS });
+  return findingsOf(history, { events, stock, seen: [] }, true);
+}
 
 const right = { start: 100, left: 80, sold: 20 };
 
@@ -18,23 +31,23 @@ function event(at: number, lane: string, kind: EventKind, text?: string): LabEve
 describe('the judge', () => {
   it('finds nothing where holds follow each other', () => {
     const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'B', 'hold')];
-    expect(findingsOf(events, right, [])).toEqual([]);
+    expect(found(events)).toEqual([]);
   });
 
   it('finds two holders, and that nobody told the first', () => {
     const events = [event(1, 'A', 'hold'), event(2, 'B', 'hold'), event(3, 'A', 'release')];
-    expect(findingsOf(events, right, [])).toEqual(['two holders', 'nobody was told']);
+    expect(found(events)).toEqual(['two holders', 'nobody was told']);
   });
 
   it('ends a hold when its holder is told', () => {
     const events = [event(1, 'A', 'hold'), event(2, 'A', 'told'), event(3, 'B', 'hold')];
-    expect(findingsOf([...events, event(4, 'A', 'failed')], right, [])).toEqual([]);
+    expect(found([...events, event(4, 'A', 'failed')])).toEqual([]);
   });
 
   it('ends the hold of a paused process when it stands still, unless it goes on or believes', () => {
-    const woken = (...after: readonly LabEvent[]): string[] => {
+    const woken = (...after: readonly LabEvent[]): readonly string[] => {
       const paused = [event(1, 'A', 'hold'), event(2, 'A', 'paused'), event(5, 'B', 'hold')];
-      return findingsOf([...paused, event(7, 'A', 'resumed'), ...after], right, []);
+      return found([...paused, event(7, 'A', 'resumed'), ...after]);
     };
     expect(woken(event(8, 'A', 'commit'), event(9, 'A', 'refused'))).toEqual([]);
     const both = ['two holders', 'nobody was told'];
@@ -45,19 +58,79 @@ describe('the judge', () => {
   it('finds that a holder was told late, by its release, if another one came in before it', () => {
     const lost = [event(1, 'A', 'hold'), event(2, 'B', 'hold'), event(3, 'A', 'release')];
     const late = [...lost, event(4, 'A', 'told late', 'NotAcquired')];
-    expect(findingsOf(late, right, [])).toEqual(['two holders', 'told late']);
+    expect(found(late)).toEqual(['two holders', 'told late']);
     // What B is told says nothing to A.
     const other = [...lost, event(4, 'B', 'release'), event(5, 'B', 'told late')];
-    expect(findingsOf(other, right, [])).toEqual(['two holders', 'nobody was told']);
+    expect(found(other)).toEqual(['two holders', 'nobody was told']);
   });
 
   it('finds nothing if a release fails after a hold that nobody has disturbed', () => {
     const events = [event(1, 'A', 'hold'), event(2, 'A', 'release'), event(3, 'A', 'told late')];
-    expect(findingsOf([...events, event(4, 'B', 'hold')], right, [])).toEqual([]);
+    expect(found([...events, event(4, 'B', 'hold')])).toEqual([]);
+  });
+
+  it('finds fences that do not rise, of a lock that gives some', () => {
+    const holds = (...fences: readonly number[]): LabEvent[] =>
+      fences.flatMap((fence, n) => [
+        { ...event(2 * n, 'A', 'hold'), fence },
+        event(2 * n + 1, 'A', 'sold'),
+      ]);
+    expect(found(holds(1, 2, 3))).toEqual([]);
+    expect(found(holds(1, 3, 3))).toEqual(['wrong fence']);
+    expect(found(holds(1, 3, 2))).toEqual(['wrong fence']);
+  });
+
+  it('finds that a holder acts after the end of its lock, of which nobody told it', () => {
+    const holds = { ...event(1, 'A', 'hold'), leftMs: 3_000 };
+    const told = event(3_050, 'A', 'told');
+    expect(found([holds, event(3_200, 'A', 'committed')])).toEqual(['nobody was told']);
+    expect(found([holds, told, event(3_200, 'A', 'committed')])).toEqual([]);
+    const asked = { ...event(3_200, 'A', 'committed'), leftMs: 900 };
+    expect(found([holds, asked, event(3_210, 'A', 'release')])).toEqual([]);
+  });
+
+  it('finds that who came later was let in first, of a lock that promises an order', () => {
+    const lanes = ['A', 'B', 'C'];
+    const events = [
+      event(0, 'A', 'hold'),
+      event(10, 'B', 'wait'),
+      event(3_000, 'C', 'wait'),
+      event(3_500, 'A', 'release'),
+      event(3_501, 'C', 'hold'),
+      event(3_502, 'C', 'release'),
+      event(3_503, 'B', 'hold'),
+    ];
+    const all = [...events, ...lanes.map((lane) => event(LONG_MS, lane, 'sold'))];
+    const history = historyOf({ events: all, key: 'stock', waitMs: LONG_MS });
+    const observed = { events, stock: right, seen: [] };
+    expect(findingsOf(history, observed, true)).toEqual(['wrong order']);
+    expect(findingsOf(history, observed, false)).toEqual([]);
+  });
+
+  it('finds that a call never ends, unless its process was killed', () => {
+    const events = [event(1, 'A', 'wait')];
+    const judged = (...more: readonly LabEvent[]): readonly Finding[] => {
+      const history = historyOf({ events: [...events, ...more], key: 'stock', waitMs: LONG_MS });
+      return findingsOf(history, { events, stock: right, seen: [] }, true);
+    };
+    expect(judged()).toEqual(['locked for ever']);
+    expect(judged(event(2, 'A', 'killed'))).toEqual([]);
+  });
+
+  it('judges each play of the saved run as it was judged', () => {
+    const saved = new URL('../results/trials.json', import.meta.url);
+    const { trials } = JSON.parse(readFileSync(saved, 'utf8')) as Run;
+    for (const trial of trials) {
+      const { stage: id, accident, events, findings } = trial;
+      const history = historyOf({ events, key: 'stock', waitMs: LONG_MS });
+      const isInOrder = STAGES.find((stage) => stage.id === id)!.traits.includes('in order');
+      const now = findingsOf(history, trial, isInOrder);
+      expect({ id, accident, findings: now }).toEqual({ id, accident, findings });
+    }
   });
 
   it('finds a stock that does not account for what was sold', () => {
-    expect(findingsOf([], { ...right, left: 90 }, [])).toEqual(['stock wrong']);
+    expect(found([], { ...right, left: 90 })).toEqual(['stock wrong']);
   });
 });
 

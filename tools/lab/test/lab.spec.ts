@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import axe from 'axe-core';
+import type { HistoryLine } from 'check-history';
 import { findChromium } from 'dev-servers';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { spawn } from 'node:child_process';
@@ -14,6 +15,7 @@ import { ACCIDENTS, whyNot } from '../src/accidents.js';
 import { deviationOf, isExpected } from '../src/expected.js';
 import { readOptions } from '../src/options.js';
 import { writePages } from '../src/report/write-report.js';
+import { type Finding, findingsOf } from '../src/run/findings.js';
 import type { Trial } from '../src/run/trial.js';
 import { STAGES } from '../src/stages/index.js';
 import { OURS } from '../src/stages/stage.js';
@@ -54,6 +56,30 @@ describe('npm run lab', () => {
     expect(rowOf('6 SETNX, DEL')).toEqual(['held', 'EVER', 'held', 'held']);
     expect(rowOf('13 Lua release')).toEqual(['held', 'held', 'STOCK', 'STOCK']);
     expect(rowOf('17 nestjs-locked')).toEqual(['held', 'held', 'held', 'held']);
+  });
+
+  it('writes a line for each event, and a forged one is found', () => {
+    const file = join(folder, 'histories/17-pause.jsonl');
+    const lines = readFileSync(file, 'utf8').trim().split('\n');
+    const written = lines.map((line) => JSON.parse(line) as HistoryLine);
+    const found = (history: readonly HistoryLine[]): readonly Finding[] => {
+      const told = { lines: history, heard: new Map<string, 'never'>() };
+      const stock = { start: 100, left: 80, sold: 20 };
+      return findingsOf(told, { events: [], stock, seen: [] }, true);
+    };
+    expect(found(written)).toEqual([]);
+
+    const [a, b] = written.filter((line) => line.type === 'entered');
+    const where = written.indexOf(b!);
+    const forged = (line: HistoryLine, instead: object): HistoryLine[] =>
+      written.map((each) => (each === line ? { ...each, ...instead } : each));
+    const acts = { ...a!, at: b!.at, type: 'effect' } as HistoryLine;
+    const early = { ...a!, at: b!.at, type: 'assured', until: b!.at + 1 } as HistoryLine;
+    expect(found(written.toSpliced(where + 1, 0, early, acts))).toEqual(['two holders']);
+    expect(found(written.toSpliced(where, 0, acts))).toContain('nobody was told');
+    expect(found(forged(b!, { fences: a!.fences }))).toEqual(['wrong fence']);
+    const neverEnds = written.filter(({ type }) => type !== 'ended');
+    expect(found(neverEnds)).toEqual(['locked for ever']);
   });
 
   it(

@@ -104,6 +104,13 @@ export const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
     css: 'two',
     meaning: 'stock right by luck or fence',
   },
+  'wrong fence': {
+    sign: '#',
+    short: 'wrong fence',
+    letters: 'FENCE',
+    css: 'two',
+    meaning: 'a fencing number that is not above those before it',
+  },
   'locked for ever': {
     sign: '∞',
     short: 'for ever',
@@ -124,6 +131,13 @@ export const VERDICTS: Readonly<Record<Finding | 'held', Verdict>> = {
     letters: 'LESS',
     css: 'failed',
     meaning: 'less was sold than could be, or somebody waited for too long',
+  },
+  'wrong order': {
+    sign: '⇅',
+    short: 'wrong order',
+    letters: 'ORDER',
+    css: 'failed',
+    meaning: 'who came later was let in first',
   },
   'nobody was told': {
     sign: '…',
@@ -151,7 +165,15 @@ export function markOf({ findings }: Trial): Mark | undefined {
   return [...MARKS].reverse().find((mark) => findings.includes(mark));
 }
 
+const UNEXPLAINED: readonly string[] = [
+  'wrong fence',
+  'goal missed',
+  'wrong order',
+  'nobody was told',
+  'told late',
+];
+
 /** Those that a legend explains. The others are seldom the worst of it, or are a mark. */
 export const LEGEND = Object.entries(VERDICTS).flatMap(([found, verdict]) =>
-  ['nobody was told', 'told late', 'goal missed'].includes(found) ? [] : [verdict],
+  UNEXPLAINED.includes(found) ? [] : [verdict],
 );

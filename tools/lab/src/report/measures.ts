@@ -1,4 +1,4 @@
-import { holdsIn, overlapsOf } from '../run/findings.js';
+import { holdsIn, overlapsOf } from '../run/holds.js';
 import { inSeconds, longestWaitMs } from '../run/summary.js';
 import type { Trial } from '../run/trial.js';
 import type { LabEvent } from '../work/events.js';

@@ -1,4 +1,4 @@
-import { type Hold, holdsIn, type Overlap, overlapsOf } from '../run/findings.js';
+import { type Hold, holdsIn, type Overlap, overlapsOf } from '../run/holds.js';
 import { type Span, spansIn } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { CALL_ENDS, type EventKind, type LabEvent } from '../work/events.js';

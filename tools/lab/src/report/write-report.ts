@@ -32,9 +32,20 @@ export interface Run {
 export function writeReport(folder: string, { trials, facts }: Run): string[] {
   return write(folder, [
     ['lab-report.html', reportHtml(trials, facts)],
-    ['lab-trials.json', JSON.stringify(trials)],
+    ['lab-trials.json', JSON.stringify(trials.map(({ history: _, ...trial }) => trial))],
     ...picturesOf(trials),
   ]);
+}
+
+/** Writes a line of JSON for each event of a play, as `check-history` has read it. */
+export function writeHistory(
+  folder: string,
+  { stage, accident, history = [] }: Trial,
+  nth: number,
+): void {
+  const lines = history.map((line) => `${JSON.stringify(line)}\n`);
+  const again = nth === 1 ? '' : `-${nth}`;
+  write(join(folder, 'histories'), [[`${stage}-${accident}${again}.jsonl`, lines.join('')]]);
 }
 
 /** Saves a whole run, from which the documentation has its pictures and its report. @returns the files' paths */
@@ -85,7 +96,7 @@ function picturesOf(trials: readonly Trial[]): [name: string, text: string][] {
 }
 
 /** A trial without what no report shows: commands that a waiter repeats, and fractions of times. */
-function asShown(trial: Trial): Trial {
+function asShown({ history: _, ...trial }: Trial): Trial {
   const shown = new Set(commandsShown(trial.events));
   const rounded = <T extends { readonly at: number }>(event: T): T => ({
     ...event,

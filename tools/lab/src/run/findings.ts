@@ -1,14 +1,16 @@
-import type { EventKind, LabEvent } from '../work/events.js';
-import type { Span } from './spans.js';
-import type { Seen, Stock } from './trial.js';
+import { checkHistory, type Finding as Broken } from 'check-history';
+import type { LabHistory } from './history.js';
+import type { Trial } from './trial.js';
 
 /** What can be wrong, with the worst first. If nothing is wrong, the lock has held. */
 export const FINDINGS = [
   'stock wrong',
   'two holders',
+  'wrong fence',
   'locked for ever',
   'call failed',
   'goal missed',
+  'wrong order',
   'nobody was told',
   'told late',
 ] as const;
@@ -19,113 +21,41 @@ export type Finding = (typeof FINDINGS)[number];
 export const UNSAFE: readonly Finding[] = [
   'stock wrong',
   'two holders',
+  'wrong fence',
   'nobody was told',
   'told late',
 ];
 
-/** The time during which a caller had the lock, as far as it could know. */
-export interface Hold extends Span {
-  /** Whether the caller heard of its loss: in time, late, which is by its release when the work was done, or never. */
-  readonly told: 'in time' | 'late' | 'never';
-  readonly killed: boolean;
-}
-
-export interface Overlap {
-  readonly first: Hold;
-  readonly second: Hold;
-  readonly from: number;
-  readonly until: number;
-}
+/** What it means for the lab that a rule is broken. */
+const MEANINGS: Partial<Record<Broken['rule'], Finding>> = {
+  'two hold one key': 'two holders',
+  'fences rise': 'wrong fence',
+  'a holder is told of its end': 'nobody was told',
+  'every call ends': 'locked for ever',
+  'a wait ends in time': 'goal missed',
+  'who waits longer comes first': 'wrong order',
+  // Whether somebody gets in soon is asked by the goals, of locks that poll as of others.
+};
 
 /**
- * The holds, according to what the callers noted. A hold ends when the holder has finished, was killed or was told of
- * its loss. That of a process that stood still ends when it stands still, if nothing comes of it any more: if it has
- * done nothing afterwards that the lock guards, and has not believed that it holds the lock.
+ * The verdict on what callers did is that of `check-history`. What was sold and what the runner saw comes on top.
+ *
+ * @param isInOrder whether the lock promises its waiters an order
  */
-export function holdsIn(events: readonly LabEvent[]): Hold[] {
-  const holds: Hold[] = [];
-  const toldLate = (lane: string): void => {
-    const n = holds.findLastIndex((hold) => hold.lane === lane);
-    const hold = holds[n];
-    if (hold?.told === 'never') holds[n] = { ...hold, told: 'late' };
-  };
-  const end = events.reduce((last, { at }) => Math.max(last, at), 0);
-  const open = new Map<string, { readonly from: number; pausedAt: number | undefined }>();
-  const close = (lane: string, at: number, kind?: EventKind): void => {
-    const hold = open.get(lane);
-    if (hold === undefined) return;
-    open.delete(lane);
-    const { from, pausedAt } = hold;
-    const inTime = pausedAt !== undefined || kind === 'told' || kind === 'refused';
-    const told = inTime ? 'in time' : 'never';
-    holds.push({ lane, from, until: pausedAt ?? at, told, killed: kind === 'killed' });
-  };
-  for (const { at, lane, kind } of events) {
-    if (ENDS.has(kind)) close(lane, at, kind);
-    if (kind === 'told late') toldLate(lane);
-    if (kind === 'hold') open.set(lane, { from: at, pausedAt: undefined });
-    const hold = open.get(lane);
-    if (hold === undefined) continue;
-    if (kind === 'paused') hold.pausedAt ??= at;
-    if (GOES_ON.has(kind)) hold.pausedAt = undefined;
-  }
-  for (const lane of [...open.keys()]) close(lane, end);
-  return holds.sort((a, b) => a.from - b.from);
-}
-
-/** What shows that a holder has gone on: what PostgreSQL has answered, and what it believes. */
-const GOES_ON: ReadonlySet<EventKind> = new Set(['read', 'committed', 'believes']);
-
-const ENDS: ReadonlySet<EventKind> = new Set([
-  'hold', // once more
-  'release',
-  'sold',
-  'sold out',
-  'failed',
-  'retry',
-  'told',
-  'told late',
-  'refused',
-  'killed',
-]);
-
-export function overlapsOf(holds: readonly Hold[]): Overlap[] {
-  return holds.flatMap((first, n) =>
-    holds
-      .slice(n + 1)
-      .filter(({ from }) => from < first.until)
-      .map((second) => ({
-        first,
-        second,
-        from: second.from,
-        until: Math.min(first.until, second.until),
-      })),
-  );
-}
-
-/** How long two or more callers were inside at the same time. */
-export function overlapMs(overlaps: readonly Overlap[]): number {
-  let total = 0;
-  let reached = -Infinity;
-  for (const { from, until } of [...overlaps].sort((a, b) => a.from - b.from)) {
-    total += Math.max(0, until - Math.max(from, reached));
-    reached = Math.max(reached, until);
-  }
-  return total;
-}
-
 export function findingsOf(
-  events: readonly LabEvent[],
-  stock: Stock,
-  seen: readonly Seen[],
+  history: LabHistory,
+  { events, stock, seen }: Pick<Trial, 'events' | 'stock' | 'seen'>,
+  isInOrder: boolean,
 ): Finding[] {
-  const overlaps = overlapsOf(holdsIn(events));
   const found = new Set(seen.map(({ finding }) => finding));
   if (stock.start - stock.left !== stock.sold || stock.left < 0) found.add('stock wrong');
-  if (overlaps.length > 0) found.add('two holders');
-  const lost = overlaps.map(({ first }) => first).filter(({ killed }) => !killed);
-  if (lost.some(({ told }) => told === 'never')) found.add('nobody was told');
-  if (lost.some(({ told }) => told === 'late')) found.add('told late');
+  for (const { rule, calls } of checkHistory(history.lines)) {
+    const meaning = MEANINGS[rule];
+    if (meaning !== 'wrong order' || isInOrder) found.add(meaning);
+    const heard = calls && history.heard.get(calls[0]);
+    if (heard === 'never') found.add('nobody was told');
+    if (heard === 'late') found.add('told late');
+  }
   // A caller that was told of a loss fails for a good reason, whatever the error of its database says.
   const told = new Set(events.filter(({ kind }) => kind === 'told').map(({ lane }) => lane));
   if (events.some(({ kind, lane }) => kind === 'failed' && !told.has(lane))) {

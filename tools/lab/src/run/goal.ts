@@ -15,7 +15,7 @@ export interface Goal {
 }
 
 /** A caller waits for holders that work for longer than a lease lasts, but not for several dead ones. */
-const LONGEST_WAIT_MS = LEASE_MS * 3;
+export const LONGEST_WAIT_MS = LEASE_MS * 3;
 
 /** What was not reached, in words. */
 export function missedOf(goal: Goal, events: readonly LabEvent[], { sold }: Stock): string[] {

@@ -8,7 +8,8 @@ import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
 import type { FromWorker, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
 import { type Finding, findingsOf } from './findings.js';
-import { missedOf } from './goal.js';
+import { LONGEST_WAIT_MS, missedOf } from './goal.js';
+import { historyOf } from './history.js';
 import type { LabProcess } from './lab-process.js';
 import { type Laboratory, observe, ReplicatedRedis, startRedis } from './laboratory.js';
 import { inSeconds, summaryOf } from './summary.js';
@@ -26,6 +27,8 @@ export class Scene {
   readonly #callers: Caller[] = [];
   /** With the functions that end the listening to them. */
   readonly #processes = new Map<LabProcess, () => void>();
+  /** All processes that were there, in their order. */
+  readonly #numbers: LabProcess[] = [];
   readonly #keyEvents: KeyEvent[] = [];
   readonly #seen: Seen[] = [];
   readonly #checks = new Set<() => void>();
@@ -105,6 +108,12 @@ export class Scene {
 
   mark(text: string): void {
     this.note('mark', text);
+  }
+
+  /** Notes what is done to Redis, or to the key. */
+  disturb(text: string): void {
+    this.events.push({ at: monotonicMs(), lane: '', kind: 'mark', text, disturbs: true });
+    this.#check();
   }
 
   /** Notes something worth saying, with numbers, which may be a finding. */
@@ -208,22 +217,31 @@ export class Scene {
     for (const missed of missedOf(this.accident.goal, events, stock)) {
       this.saw(missed, 'goal missed');
     }
+    const processes = Object.fromEntries(
+      this.#callers.map(({ lane, process }) => [
+        lane,
+        `process ${1 + this.#numbers.indexOf(process)}`,
+      ]),
+    );
+    const { waitMs = LONGEST_WAIT_MS } = this.accident.goal;
+    const history = historyOf({ events, processes, key: this.key, waitMs });
+    const observed = { events, stock, seen: this.#seen };
     const trial = {
       stage: this.stage.id,
       accident: this.accident.id,
       lanes,
-      events,
+      ...observed,
+      history: history.lines,
       keyEvents: this.#keyEvents.map(since),
-      stock,
       traffic,
-      seen: this.#seen,
-      findings: findingsOf(events, stock, this.#seen),
+      findings: findingsOf(history, observed, this.stage.traits.includes('in order')),
     };
     return { ...trial, summary: summaryOf(trial) };
   }
 
   async #process(setup: Partial<Setup>): Promise<LabProcess> {
     const process = await this.lab.pool.take(this.#isOurs);
+    this.#numbers.push(process);
     this.#processes.set(
       process,
       process.onMessage((message) => this.#hear(message)),

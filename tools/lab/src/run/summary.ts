@@ -1,5 +1,5 @@
 import type { LabEvent } from '../work/events.js';
-import { holdsIn, overlapMs, overlapsOf } from './findings.js';
+import { holdsIn, overlapMs, overlapsOf } from './holds.js';
 import { spansIn } from './spans.js';
 import type { Trial } from './trial.js';
 

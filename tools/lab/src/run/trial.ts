@@ -1,3 +1,4 @@
+import type { HistoryLine } from 'check-history';
 import type { LabEvent } from '../work/events.js';
 import type { Traffic } from '../work/messages.js';
 import type { Finding } from './findings.js';
@@ -8,6 +9,8 @@ export interface Trial {
   readonly accident: string;
   readonly lanes: readonly string[];
   readonly events: readonly LabEvent[];
+  /** What `check-history` has judged. A run that is saved goes without it: it follows from the events. */
+  readonly history?: readonly HistoryLine[];
   /** When the lock's key appeared in Redis, was removed or expired, according to Redis itself. */
   readonly keyEvents: readonly KeyEvent[];
   readonly stock: Stock;

@@ -16,7 +16,7 @@ export const STAGES: readonly Stage[] = [
     lesson:
       'The lock is taken before BEGIN, kept until COMMIT was answered, and the database checks it.',
     breaks: 'A failover can let two hold it for a moment; the fence lets only one of them write.',
-    traits: ['lock', 'redis', 'expiry', 'renewal', 'local hand-over'],
+    traits: ['lock', 'redis', 'expiry', 'renewal', 'local hand-over', 'in order'],
     // Processes that run another stage do not load a Nest application.
     open: async (tools) => (await import('./stock.service.js')).openShop(tools),
   },

@@ -36,7 +36,9 @@ export type Trait =
   /** The lock renews itself while the work runs. */
   | 'renewal'
   /** Inside a process, the lock is passed on without asking Redis. */
-  | 'local hand-over';
+  | 'local hand-over'
+  /** Who waits longer gets it first. */
+  | 'in order';
 
 export interface OpenStage {
   /** One purchase under the lock. */

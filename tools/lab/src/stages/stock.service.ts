@@ -42,12 +42,13 @@ class StockService {
     await this.take(purchase.product, purchase);
   }
 
-  /** This is only for the report. An application that can stop early would listen to the signal as well. */
+  /** This is only for the judge. An application that can stop early would listen to the signal as well. */
   #observe(id: string, purchase: Purchase): void {
-    purchase.holds();
     const lock = this.locks.current(this.locks.keyFor('stock:<id>', { id }));
     if (lock === undefined) throw new Error('@Locked ran a method without a lock');
     lock.signal.addEventListener('abort', () => purchase.note('told', reasonOf(lock.signal)));
+    purchase.remainingMs = () => lock.remainingMs();
+    purchase.holds(lock.fencingToken);
     purchase.believes = () => lock.isHeld && !lock.signal.aborted;
   }
 }

@@ -5,6 +5,12 @@ export interface LabEvent {
   readonly lane: string;
   readonly kind: EventKind;
   readonly text?: string;
+  /** The fencing number of a hold, if the lock gives one. */
+  readonly fence?: number;
+  /** For how long the lock says that it is held, if it can be asked, and is held. */
+  readonly leftMs?: number;
+  /** Something is done to Redis, or to the key, that no caller has done. */
+  readonly disturbs?: true;
 }
 
 export type EventKind =

@@ -21,6 +21,8 @@ export class Purchase {
   isGoingOn = false;
   /** Whether the caller believes that it holds the lock. The locks of the articles cannot be asked. */
   believes: () => boolean = () => false;
+  /** For how long the lock says that it is held. */
+  remainingMs: () => number = () => 0;
   readonly #gates = new Map<Point, { readonly passed: Promise<void>; open(): void }>();
 
   constructor(
@@ -40,9 +42,19 @@ export class Purchase {
     return `lock:${this.product}`;
   }
 
-  note(kind: EventKind, text?: string): void {
-    const event = { at: monotonicMs(), lane: this.order.lane, kind };
-    this.send({ say: 'event', event: text === undefined ? event : { ...event, text } });
+  note(kind: EventKind, text?: string, fence?: number): void {
+    const leftMs = this.phase === 'holding' ? this.remainingMs() : 0;
+    this.send({
+      say: 'event',
+      event: {
+        at: monotonicMs(),
+        lane: this.order.lane,
+        kind,
+        ...(text !== undefined && { text }),
+        ...(fence !== undefined && { fence }),
+        ...(leftMs > 0 && { leftMs }),
+      },
+    });
   }
 
   /** Begins to ask for the lock. */
@@ -52,15 +64,15 @@ export class Purchase {
   }
 
   /** The lock said yes. */
-  holds(): void {
+  holds(fence?: number): void {
     this.phase = 'holding';
-    this.note('hold');
+    this.note('hold', undefined, fence);
   }
 
   /** From now on, it touches nothing that the lock protects. */
   releases(): void {
-    this.phase = 'returning';
     this.note('release');
+    this.phase = 'returning';
   }
 
   stopsAt(point: Point): boolean {
