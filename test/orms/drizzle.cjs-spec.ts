@@ -10,12 +10,12 @@ import postgres from 'postgres';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { clsOrm } from '../transactions/cls-orm.js';
-import { DRIZZLE } from '../transactions/drizzle-with-cls.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
-import { describePropagation } from '../transactions/propagation-suite.js';
 import { type Runs, useStock } from '../transactions/stock.js';
+import { clsOrm } from './cls-orm.js';
+import { DRIZZLE } from './drizzle-with-cls.js';
+import { describeLockContract } from './lock-contract.js';
+import { describePropagation } from './propagation-suite.js';
 
 describeLockContract(DRIZZLE, { roundTrips: 0 });
 describePropagation(DRIZZLE);

@@ -7,11 +7,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { type Body, clsOrm, POOL_SIZE } from '../transactions/cls-orm.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
-import { describePropagation } from '../transactions/propagation-suite.js';
 import { useStock } from '../transactions/stock.js';
+import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
+import { describePropagation } from './propagation-suite.js';
 
 // Stands in for the nestjs-cls adapter of Knex, which was not available, and does what its documentation says.
 const KNEX = clsOrm('Knex', (url) => {

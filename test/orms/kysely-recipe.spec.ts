@@ -1,7 +1,7 @@
 import { CompiledQuery, Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { transactionsOf } from '../transactions/recipes/kysely.js';
+import { describeLockContract } from './lock-contract.js';
 
 describeLockContract(
   {

@@ -7,10 +7,10 @@ import { RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { lockAwareAdapter, type LockAwareAdapterOptions } from 'nestjs-locked/nestjs-cls';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
-import { type Body, clsOrm, openPool } from '../transactions/cls-orm.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
-import type { Isolation } from '../transactions/orm-under-test.js';
-import { describePropagation } from '../transactions/propagation-suite.js';
+import { type Body, clsOrm, openPool } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
+import type { Isolation } from './orm-under-test.js';
+import { describePropagation } from './propagation-suite.js';
 
 // Stands in for the nestjs-cls adapter of Kysely, which was not available, and does what its documentation says.
 const KYSELY = clsOrm('Kysely', (url) => {

@@ -13,10 +13,10 @@ import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { eventually } from '../support/eventually.js';
 import { useRedis } from '../support/shared-redis.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
 import { transactionsOf } from '../transactions/recipes/mikro-orm.js';
 import { useStock } from '../transactions/stock.js';
+import { describeLockContract } from './lock-contract.js';
 
 const LEVELS = {
   'read committed': IsolationLevel.READ_COMMITTED,

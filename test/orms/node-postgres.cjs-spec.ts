@@ -5,11 +5,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { type Body, clsOrm, openPool } from '../transactions/cls-orm.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
 import { transactionsOf } from '../transactions/recipes/node-postgres.js';
 import { useStock } from '../transactions/stock.js';
+import { type Body, clsOrm, openPool } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
 
 describeLockContract(
   {

@@ -1,8 +1,8 @@
 import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import pgPromise from 'pg-promise';
-import { type Body, clsOrm, POOL_SIZE } from '../transactions/cls-orm.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
-import { describePropagation } from '../transactions/propagation-suite.js';
+import { type Body, clsOrm, POOL_SIZE } from './cls-orm.js';
+import { describeLockContract } from './lock-contract.js';
+import { describePropagation } from './propagation-suite.js';
 
 // Stands in for the nestjs-cls adapter of pg-promise, which was not available, and does what its documentation says.
 const pgp = pgPromise({ noWarnings: true });

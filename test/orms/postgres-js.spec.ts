@@ -8,10 +8,10 @@ import { join } from 'node:path';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
 import { inTransaction } from '../transactions/recipes/postgres-js.js';
 import { useStock } from '../transactions/stock.js';
+import { describeLockContract } from './lock-contract.js';
 
 describeLockContract(
   {

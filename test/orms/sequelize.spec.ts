@@ -4,10 +4,10 @@ import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
-import { describeLockContract } from '../transactions/lock-contract.js';
 import { startLocks } from '../transactions/locks.js';
 import { transactionsOf } from '../transactions/recipes/sequelize.js';
 import { useStock } from '../transactions/stock.js';
+import { describeLockContract } from './lock-contract.js';
 
 describe('transactions', () => {
   const { READ_COMMITTED, REPEATABLE_READ, SERIALIZABLE } = Transaction.ISOLATION_LEVELS;

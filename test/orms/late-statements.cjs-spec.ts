@@ -19,12 +19,12 @@ import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
-import { openDataSource } from './data-source.js';
-import { isHeld, startLocks } from './locks.js';
-import { inTransaction } from './recipes/postgres-js.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { isHeld, startLocks } from '../transactions/locks.js';
+import { inTransaction } from '../transactions/recipes/postgres-js.js';
+import { createSlowCommitTable } from '../transactions/slow-commit.js';
+import { type Runs, useStock } from '../transactions/stock.js';
 import { RESTARTING_ORMS, type RestartingOrm } from './restarting-orms.js';
-import { createSlowCommitTable } from './slow-commit.js';
-import { type Runs, useStock } from './stock.js';
 
 describe('statements that nobody awaits', () => {
   const redis = useRedis();

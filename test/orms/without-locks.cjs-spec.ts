@@ -12,12 +12,12 @@ import { usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { isHeld, startLocks } from '../transactions/locks.js';
+import { type Runs, useStock } from '../transactions/stock.js';
 import { clsOrm, POOL_SIZE } from './cls-orm.js';
-import { openDataSource } from './data-source.js';
-import { isHeld, startLocks } from './locks.js';
 import { type LockModuleOptions, RESTARTING_ORMS, type StartedOrm } from './restarting-orms.js';
 import { useSales } from './sales.js';
-import { type Runs, useStock } from './stock.js';
 
 describe('code without locks', () => {
   const redis = useRedis();

@@ -14,10 +14,10 @@ import type { DataSource, EntityManager } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import type { TestDatabase } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
-import { openDataSource } from './data-source.js';
-import { drizzleRuns } from './drizzle-runs.js';
-import { startLocks } from './locks.js';
-import type { Runs } from './stock.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { drizzleRuns } from '../transactions/drizzle-runs.js';
+import { startLocks } from '../transactions/locks.js';
+import type { Runs } from '../transactions/stock.js';
 
 export type LockModuleOptions = Omit<RedisLockModuleOptions, 'connection'>;
 

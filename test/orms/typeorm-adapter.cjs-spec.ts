@@ -8,11 +8,11 @@ import { DataSource, type EntityManager } from 'typeorm';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
+import { isHeld, startLocks } from '../transactions/locks.js';
+import { type Runs, useStock } from '../transactions/stock.js';
 import { clsOrm, type ClsParts, POOL_SIZE } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
-import { isHeld, startLocks } from './locks.js';
 import { describePropagation } from './propagation-suite.js';
-import { type Runs, useStock } from './stock.js';
 
 const typeOrm = async (url: string): Promise<ClsParts> => {
   const dataSource = await new DataSource({

@@ -36,14 +36,17 @@ import { type TestDatabase, usePostgres } from '../support/databases.js';
 import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
-import type { Host } from './cls-app.js';
+import type { Host } from '../transactions/cls-app.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { drizzleRuns } from '../transactions/drizzle-runs.js';
+import { isHeld } from '../transactions/locks.js';
+import {
+  describeSecondTransactions,
+  type SecondTransactions,
+} from '../transactions/second-transaction-suite.js';
+import { createSlowCommitTable, killCommits } from '../transactions/slow-commit.js';
+import { useStock } from '../transactions/stock.js';
 import { type Body, clsOrm, type ClsParts } from './cls-orm.js';
-import { openDataSource } from './data-source.js';
-import { drizzleRuns } from './drizzle-runs.js';
-import { isHeld } from './locks.js';
-import { describeSecondTransactions, type SecondTransactions } from './second-transaction-suite.js';
-import { createSlowCommitTable, killCommits } from './slow-commit.js';
-import { useStock } from './stock.js';
 
 describe('two connections', () => {
   const redis = useRedis();

@@ -17,11 +17,11 @@ import { PostgresProxy } from '../support/postgres-proxy.js';
 import { useRedis } from '../support/shared-redis.js';
 import { standStill } from '../support/stand-still.js';
 import { uniqueKey } from '../support/unique-key.js';
-import { beforeCommit } from './before-commit.js';
-import { giveAway, isHeld, startLocks } from './locks.js';
+import { beforeCommit } from '../transactions/before-commit.js';
+import { giveAway, isHeld, startLocks } from '../transactions/locks.js';
+import { createSlowCommitTable, killCommits, whenCommitting } from '../transactions/slow-commit.js';
+import { type Runs, useStock } from '../transactions/stock.js';
 import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
-import { createSlowCommitTable, killCommits, whenCommitting } from './slow-commit.js';
-import { type Runs, useStock } from './stock.js';
 
 const ISOLATIONS = ['read committed', 'repeatable read', 'serializable'] as const;
 

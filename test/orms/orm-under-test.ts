@@ -1,5 +1,5 @@
-import type { PgClientClass } from './before-commit.js';
-import type { Runs } from './stock.js';
+import type { PgClientClass } from '../transactions/before-commit.js';
+import type { Runs } from '../transactions/stock.js';
 
 export type Isolation = 'read committed' | 'repeatable read' | 'serializable';
 

@@ -14,9 +14,9 @@ import { usePostgres } from '../support/databases.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import { spyOnWarnings } from '../support/spy-on-warnings.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { useStock } from '../transactions/stock.js';
 import { openPool } from './cls-orm.js';
-import { openDataSource } from './data-source.js';
-import { useStock } from './stock.js';
 
 describe('adapters without a fence', () => {
   const redis = useRedis();

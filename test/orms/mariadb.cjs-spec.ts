@@ -6,11 +6,11 @@ import { useMariaDb } from '../support/databases.js';
 import { describeWithMariaDb } from '../support/describe-if.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
-import { startClsApp } from './cls-app.js';
-import { openDataSource } from './data-source.js';
-import { isHeld } from './locks.js';
+import { startClsApp } from '../transactions/cls-app.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { isHeld } from '../transactions/locks.js';
+import { useStock } from '../transactions/stock.js';
 import { mysqlSuite } from './mysql-suite.js';
-import { useStock } from './stock.js';
 
 describeWithMariaDb('MariaDB', () => mysqlSuite(useMariaDb));
 

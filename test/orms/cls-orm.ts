@@ -3,9 +3,9 @@ import { NestFactory } from '@nestjs/core';
 import { ClsPluginTransactional, TransactionHost } from '@nestjs-cls/transactional';
 import { ClsModule } from 'nestjs-cls';
 import pg from 'pg';
+import type { Runs } from '../transactions/stock.js';
 import type { Isolation, OpenedOrm, OrmUnderTest } from './orm-under-test.js';
 import type { Propagating } from './propagation-suite.js';
-import type { Runs } from './stock.js';
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- transactions of different ORMs */
 export type Body = () => Promise<any>;

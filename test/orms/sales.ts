@@ -1,6 +1,6 @@
 import { beforeAll } from '@jest/globals';
 import type { TestDatabase } from '../support/databases.js';
-import type { Runs, Stock } from './stock.js';
+import type { Runs, Stock } from '../transactions/stock.js';
 
 /** Creates a table that records each sale of this test's product, independently of the stock. */
 export function useSales(postgres: TestDatabase, stock: Stock) {

@@ -3,9 +3,9 @@ import { describe, expect, it } from '@jest/globals';
 import { lockAwareDataSource } from 'nestjs-locked/typeorm';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { startClsApp } from './cls-app.js';
-import { openDataSource } from './data-source.js';
-import { useStock } from './stock.js';
+import { startClsApp } from '../transactions/cls-app.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { useStock } from '../transactions/stock.js';
 
 describe('an adapter without a connection name', () => {
   const redis = useRedis();

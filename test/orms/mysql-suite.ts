@@ -10,10 +10,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestDatabase } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
-import { type ClsApp, type ClsAppOptions, type Host, startClsApp } from './cls-app.js';
-import { openDataSource } from './data-source.js';
-import { giveAway, isHeld } from './locks.js';
-import { type Stock, useStock } from './stock.js';
+import {
+  type ClsApp,
+  type ClsAppOptions,
+  type Host,
+  startClsApp,
+} from '../transactions/cls-app.js';
+import { openDataSource } from '../transactions/data-source.js';
+import { giveAway, isHeld } from '../transactions/locks.js';
+import { type Stock, useStock } from '../transactions/stock.js';
 
 const ISOLATIONS = ['READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
 

@@ -5,9 +5,9 @@ import type { LockService } from 'nestjs-locked';
 import pg from 'pg';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
-import { openLockApp } from './locks.js';
+import { openLockApp } from '../transactions/locks.js';
+import { type Runs, useStock } from '../transactions/stock.js';
 import type { OrmUnderTest } from './orm-under-test.js';
-import { type Runs, useStock } from './stock.js';
 
 /** Runs work with a propagation, and keeps its transaction in the context. */
 export interface Propagating {

@@ -6,9 +6,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterTest } from '../support/after-test.js';
 import { usePostgres } from '../support/databases.js';
 import { useRedis } from '../support/shared-redis.js';
+import { isHeld, startLocks } from '../transactions/locks.js';
+import { useStock } from '../transactions/stock.js';
 import { clsOrm, type ClsParts, openPool } from './cls-orm.js';
 import { describeLockContract } from './lock-contract.js';
-import { isHeld, startLocks } from './locks.js';
 import type { Isolation } from './orm-under-test.js';
 import {
   type GeneratedPrisma,
@@ -17,7 +18,6 @@ import {
   type PrismaTx,
 } from './prisma-client.js';
 import { describePropagation } from './propagation-suite.js';
-import { useStock } from './stock.js';
 
 let generated: GeneratedPrisma;
 
