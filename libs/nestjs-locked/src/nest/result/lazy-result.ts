@@ -1,9 +1,10 @@
-import { isObservable } from 'rxjs';
-import { answersEveryName } from './streamed-result.js';
+import { answersEveryName } from './auto-mock.js';
 
 /**
  * The problem of a result that is certainly work still to be done, and the way out. A Subject is none: it emits whether
  * or not anybody subscribes.
+ *
+ * Imports neither rxjs nor Nest, because `LockService` does not either: so one copy of it serves both kinds of module.
  */
 export function lazyProblem(result: unknown): string | undefined {
   if (typeof result !== 'object' || result === null) return undefined;
@@ -15,6 +16,12 @@ export function lazyProblem(result: unknown): string | undefined {
     Object.prototype.toString.call(result),
   );
   return isGenerator ? tooLate('a generator', 'read it inside the work') : undefined;
+}
+
+/** As rxjs recognizes those of another copy. */
+function isObservable(value: object): boolean {
+  const { lift, subscribe } = value as Record<string, unknown>;
+  return typeof lift === 'function' && typeof subscribe === 'function';
 }
 
 function tooLate(what: string, remedy: string): string {

@@ -1,6 +1,7 @@
 import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { finished, type Readable } from 'node:stream';
+import { answersEveryName } from './auto-mock.js';
 import { heldIterable } from './held-iterable.js';
 import { heldObservable } from './held-observable.js';
 import { heldResponse, streamingBodyOf } from './held-response.js';
@@ -10,8 +11,6 @@ import { ResultReaders } from './result-readers.js';
 
 /** Returns the result for the caller, and releases the lock when the result has ended. */
 export type Carry = (hold: ManualHold) => unknown;
-
-const NOBODYS_NAME = 'nestjs-locked: nobody has a member of this name';
 
 /**
  * Handles a result whose work continues after the method has returned: an Observable, an async iterable, or a stream,
@@ -26,11 +25,6 @@ export function streamedResult(result: unknown, callSite: string): Carry | undef
   } catch {
     return undefined; // its members cannot be read, so nobody reads it as a stream; the work has succeeded
   }
-}
-
-/** Recognizes auto-mocks, which seem to have every member, those of a stream included. */
-export function answersEveryName(result: object): boolean {
-  return Reflect.get(result, NOBODYS_NAME) !== undefined;
 }
 
 function carryOf(result: object, callSite: string): Carry | undefined {
