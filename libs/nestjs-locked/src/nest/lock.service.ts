@@ -18,10 +18,13 @@ import type {
   WithLockOptions,
 } from '../core/lock.options.js';
 import type { LockInfo } from '../core/lock-info.js';
+import { checkedOnce } from '../core/resolved.options.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
 import { lazyProblem } from './result/lazy-result.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
+
+const NO_OPTIONS = checkedOnce({});
 
 /**
  * What the options must be. Instead of other things, a sentence, with which the compiler ends its error. The last line
@@ -118,19 +121,22 @@ export class LockService implements HasLockRunner {
           : `withLock needs a function to run, and not ${describeValue(work ?? optionsOrWork)}: withLock(key, () => …)`,
       );
     }
-    if (work === undefined) return LockService.#run(this, key, {}, optionsOrWork as Work<T>);
+    if (work === undefined)
+      return LockService.#run(this, key, NO_OPTIONS, optionsOrWork as Work<T>);
     return misused(key, 'the options come before the work: withLock(key, options, work)');
   }
 
-  static async #run<T>(
+  static #run<T>(
     service: LockService,
     key: LockKeys,
     options: WithLockOptions,
     work: Work<T>,
   ): Promise<T> {
-    const result = await LockService.#engineOf(service).withLock(key, options, work);
-    const problem = lazyProblem(result);
-    return problem === undefined ? result : misused(key, problem);
+    const ended = LockService.#engineOf(service).withLock(key, options, work);
+    return ended.then((result) => {
+      const problem = lazyProblem(result);
+      return problem === undefined ? result : misused(key, problem);
+    });
   }
 
   /**

@@ -66,7 +66,13 @@ export class Acquisition {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
     try {
-      const isDone = this.#isSeveral && (await this.#takeAtOnce());
+      let isDone = false;
+      if (this.#isSeveral) {
+        isDone = await this.#takeAtOnce();
+      } else if (this.#parentOf(this.#firstKey) === undefined) {
+        this.#levels.push(new ReentryLevel(await this.#enter(this.#firstKey)));
+        isDone = !this.#levels.some(isSuspect) && this.#firstLost === -1;
+      }
       if (!isDone) await this.#takeOneByOne();
       this.#begin();
     } catch (error) {

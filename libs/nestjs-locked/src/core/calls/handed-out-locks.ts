@@ -54,34 +54,28 @@ export class HandedOutLocks {
     // The result or error of the work takes precedence over the release: `HeldLock.settle`, unlike `release`, never
     // throws.
     const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
+    const transaction = currentTransaction();
+    // A lazy result, such as a query, starts where it is awaited.
+    const inside = (): Promise<T> => lock.runHere(async () => work(lock));
     try {
-      const result = await this.#runWork(lock, own, work);
+      let result: T;
+      try {
+        result = await (transaction === undefined
+          ? inside()
+          : transaction.during(lock.keys, inside));
+      } finally {
+        if (transaction === undefined && seesTransactions()) workEnded(this.#service, own);
+      }
       assertWritten(own);
       return result;
     } catch (error) {
       unwrittenIsKnown(own);
       throw error;
     } finally {
-      await this.#leave(lock);
+      const left = this.#leave(lock);
+      if (left !== undefined) await left;
       const pause = this.#parts.loopTurn.pause();
       if (pause !== undefined) await pause;
-    }
-  }
-
-  /** @param own the holds acquired by the call itself */
-  async #runWork<T>(
-    lock: HeldLock,
-    own: readonly Hold[],
-    work: (lock: Lock) => T | Promise<T>,
-  ): Promise<T> {
-    const transaction = currentTransaction();
-    // A lazy result, such as a query, starts where it is awaited.
-    const run = (): Promise<T> => lock.runHere(async () => work(lock));
-    if (transaction !== undefined) return transaction.during(lock.keys, run);
-    try {
-      return await run();
-    } finally {
-      if (seesTransactions()) workEnded(this.#service, own);
     }
   }
 
@@ -102,11 +96,13 @@ export class HandedOutLocks {
     }
   };
 
-  async #leave(lock: HeldLock): Promise<void> {
+  /** @returns what the call awaits before it ends, if anything */
+  #leave(lock: HeldLock): Promise<void> | undefined {
     const { options, outages } = this.#parts;
     const settled = lock.settle();
     if (lock.isOutlived) this.#reportIfOutlived(lock);
-    else if (options.awaitRelease) await outages.whileReachable(lock.keys, settled);
+    else if (options.awaitRelease) return outages.whileReachable(lock.keys, settled);
+    return undefined;
   }
 
   /**

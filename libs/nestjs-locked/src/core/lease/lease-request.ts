@@ -79,12 +79,12 @@ export class LeaseRequest implements Scheduled, TokenOwner {
    * @param nowait try once, without joining or overtaking the store's queue
    * @param position the position in the store's queue to claim
    */
-  async ask(store: Acquires, nowait: boolean, position: number | undefined): Promise<void> {
+  ask(store: Acquires, nowait: boolean, position: number | undefined): Promise<void> {
     this.#position = position;
     const command = { key: this.#key, token: this.token, leaseMs: this.leaseMs, nowait };
-    this.onFirstReply(
-      await store.acquire(position === undefined ? command : { ...command, position }),
-    );
+    return store
+      .acquire(position === undefined ? command : { ...command, position })
+      .then((reply) => this.onFirstReply(reply));
   }
 
   /** The waiting token; at first, that of the first command. */

@@ -69,17 +69,19 @@ export class Outages {
   }
 
   /** Waits for a promise that never rejects, but only while all these keys can be reached. */
-  async whileReachable(keys: readonly string[], done: Promise<void>): Promise<void> {
-    if (this.concern(keys)) return;
-    let look = (): void => {};
-    const away = new Promise<void>((resolve) => {
-      look = () => {
-        if (this.concern(keys)) resolve();
+  whileReachable(keys: readonly string[], done: Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.concern(keys)) return resolve();
+      const stop = (): void => {
+        this.#onBegin.delete(look);
+        resolve();
       };
+      const look = (): void => {
+        if (this.concern(keys)) stop();
+      };
+      this.#onBegin.add(look);
+      void done.then(stop);
     });
-    this.#onBegin.add(look);
-    await Promise.race([done, away]);
-    this.#onBegin.delete(look);
   }
 
   /** Why this key cannot be reached, if so. */
