@@ -10,9 +10,9 @@ import {
   UsePipes,
 } from '@nestjs/common';
 import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, APP_PIPE, ApplicationConfig } from '@nestjs/core';
-import { LockConfigError, LockExceptionFilter, LockInterceptor } from 'nestjs-locked';
+import { LockConfigError, Locked, LockExceptionFilter, LockInterceptor } from 'nestjs-locked';
 import { LockTestingModule } from 'nestjs-locked/testing';
-import { startNest } from '../support/nest-app.js';
+import { startHttp, startNest } from '../support/nest-app.js';
 
 const interceptor = LockInterceptor('stock:<params.id>');
 const NAME = "LockInterceptor('stock:<params.id>')";
@@ -139,6 +139,18 @@ describe('an enhancer in a decorator', () => {
       start({ controllers: [controller] }),
       `Cannot use ${NAME} in ${decorator} of ${on}: it is an interceptor, which Nest would never run there; write @UseInterceptors(${NAME})`,
     );
+  });
+
+  it('is refused before Nest makes routes', async () => {
+    const routes = { imports: [LockTestingModule.forRoot()], controllers: [OnRoute] };
+    await expectRefusal(startHttp(routes), `Cannot use ${NAME} in @UseFilters of OnRoute.take`);
+  });
+
+  it('is refused if it is a decorator', async () => {
+    @UseInterceptors(Locked('stock') as never)
+    @Controller('stock')
+    class Decorated {}
+    await expect(start({ controllers: [Decorated] })).rejects.toThrow('put it on each method');
   });
 
   it('is refused if it is a filter among interceptors', async () => {

@@ -58,6 +58,10 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^error It is unknown whether the transaction under lock 'stock:1' of 'StockService.take' was committed: .* 901 ms$/,
   ],
   [
+    { type: 'unread-result', key: 'stock:1', result: 'an object (Readable)' },
+    /^warn The work under lock 'stock:1' returned an object \(Readable\) that is read after the lock has been released; /,
+  ],
+  [
     { type: 'unguarded-clients', connection: 'main' },
     /^warn No 'error' listener is known for the clients of connection 'main': /,
   ],

@@ -1,5 +1,5 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import { Injectable } from '@nestjs/common';
+import { Injectable, StreamableFile } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
   InjectLockService,
@@ -14,12 +14,36 @@ import {
 import { LockTestingModule, TestLocks, withTestLocks } from 'nestjs-locked/testing';
 import { of, Subject } from 'rxjs';
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { Duplex, Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import { LockService as ReportingService } from '../../libs/nestjs-locked/src/nest/lock.service.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { TestClock } from '../../libs/nestjs-locked/src/testing/test-clock.js';
 import { ROOT } from '../api/markdown.js';
 import { afterTest } from '../support/after-test.js';
 import { runCommand } from '../support/run-command.js';
 import { uniqueKey } from '../support/unique-key.js';
+
+/** Its events are those that an application would log. */
+function reportingLocks(): { locks: LockService; events: LockEvent[] } {
+  const events: LockEvent[] = [];
+  const engine = new LockEngine({
+    store: new InMemoryLockStore(new InMemoryLocks(), 30_000),
+    options: resolveServiceOptions({}),
+    report: (event) => events.push(event),
+  });
+  return { locks: new ReportingService(engine), events };
+}
+
+const drained = Readable.from(['a']);
+await drained.toArray();
+
+const lockedStream = new ReadableStream();
+lockedStream.getReader();
 
 @Injectable()
 class StockService {
@@ -138,6 +162,11 @@ describe('withTestLocks()', () => {
       },
       'a generator',
     ],
+    [
+      'Promises that nobody has awaited',
+      async () => ['a', 'b'].map(async () => Promise.reject(await sleep(5, new Error('unseen')))),
+      'an array of Promises, which would run after the lock has been released; return Promise.all(…) of it',
+    ],
   ])(
     'refuses work that returns %s, because it would run without the lock',
     async (_, work, what) => {
@@ -155,8 +184,36 @@ describe('withTestLocks()', () => {
     ],
     ['null', null],
     ['a list', [1]],
+    ['an empty list', []],
+    ['a Promise in a list, beside something else', [1, sleep(1)]],
+    ['Promises that have settled', [Promise.resolve(1)]],
+    ['a stream that was read', drained],
+    ['a socket, which stays open', new Duplex({ read() {}, write() {} })],
+    ['the response of a request', Object.assign(Readable.from(['a']), { httpVersion: '1.1' })],
+    ['a web stream that somebody reads', lockedStream],
+    ['a response', new Response('a')],
   ])('gives the caller %s', async (_, value: unknown) => {
-    expect(await new TestLocks().service().withLock('k', () => value)).toBe(value);
+    const { locks, events } = reportingLocks();
+    expect(await locks.withLock('k', () => value)).toBe(value);
+    expect(events).toEqual([]);
+  });
+
+  it.each<[string, object]>([
+    ['Readable', Readable.from(['a'])],
+    ['StreamableFile', new StreamableFile(Readable.from(['a']))],
+    ['ReadableStream', new ReadableStream()],
+    [
+      'Pages',
+      new (class Pages {
+        async *[Symbol.asyncIterator]() {}
+      })(),
+    ],
+  ])('reports once a result that is read without the lock: %s', async (name, value) => {
+    const { locks, events } = reportingLocks();
+    for (let call = 0; call < 2; call++) {
+      expect(await locks.withLock('k', async () => Promise.resolve(value))).toBe(value);
+    }
+    expect(events).toEqual([{ type: 'unread-result', key: 'k', result: `an object (${name})` }]);
   });
 
   it('says how to call a method that was taken off the service', () => {
@@ -196,6 +253,11 @@ describe('withTestLocks()', () => {
       'the work, called',
       ['k', Promise.resolve()],
       'and not an object (Promise): withLock(key, () => …)',
+    ],
+    [
+      'null instead of options',
+      ['k', null, () => 5],
+      'Invalid options: null must be an object of options: { waitMs, ',
     ],
   ])('refuses withLock with %s', async (_, args, message) => {
     const locks = new TestLocks().service();

@@ -45,6 +45,8 @@ export type LockEvent =
    * they do.
    */
   | (OfLock & { readonly type: 'outlived'; readonly by: 'calls' | 'transaction' })
+  /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
+  | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease expires. */
   | (OfLock & { readonly type: 'commit-unknown'; readonly remainingMs: number })
   /**

@@ -20,7 +20,7 @@ import type {
 import type { LockInfo } from '../core/lock-info.js';
 import { checkedOnce } from '../core/resolved.options.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
-import { lazyProblem } from './result/lazy-result.js';
+import { isUnread, lazyProblem } from './result/lazy-result.js';
 
 type Work<T> = (lock: Lock) => T | Promise<T>;
 
@@ -51,6 +51,7 @@ type NoOptionAdvice<Name extends string> =
  */
 export class LockService implements HasLockRunner {
   readonly #engine: LockEngine;
+  #hasToldUnread = false;
 
   /** Called by the lock modules only. @throws LockConfigError for any other caller */
   constructor(engine: object) {
@@ -88,7 +89,7 @@ export class LockService implements HasLockRunner {
    *
    * @throws LockNotAcquiredError if somebody else held it for `waitMs` · LockAbortedError if `signal` ended the wait ·
    * LockInTransactionError inside an open transaction, unless `insideTransaction` says otherwise · LockConfigError if
-   * the work returned an Observable or a generator, which has not run yet
+   * the work returned an Observable, a generator or an array of Promises, which would run without the lock
    */
   withLock<T>(key: LockKeys, work: Work<T>): Promise<T>;
   withLock<T>(key: LockKeys, options: WithLockOptions<'throw'>, work: Work<T>): Promise<T>;
@@ -135,8 +136,16 @@ export class LockService implements HasLockRunner {
     const ended = LockService.#engineOf(service).withLock(key, options, work);
     return ended.then((result) => {
       const problem = lazyProblem(result);
-      return problem === undefined ? result : misused(key, problem);
+      if (problem !== undefined) return misused(key, problem);
+      if (!service.#hasToldUnread && isUnread(result)) service.#tellUnread(key, result);
+      return result;
     });
+  }
+
+  #tellUnread(key: LockKeys, result: unknown): void {
+    this.#hasToldUnread = true;
+    const { report } = this.#engine.inTransactions;
+    report({ type: 'unread-result', key: String(key), result: describeValue(result) });
   }
 
   /**

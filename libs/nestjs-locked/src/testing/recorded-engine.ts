@@ -46,7 +46,7 @@ export function recordedEngine(
 
 /** The same options, with an `onBusy` that notifies the call first. */
 function tellingBusy(call: RecordedCall, given: WithLockOptions): WithLockOptions {
-  const { onBusy } = given;
+  const onBusy = (given as WithLockOptions | null)?.onBusy; // the service refuses null
   if (typeof onBusy !== 'function') return given;
   return {
     ...given,

@@ -56,7 +56,8 @@ export function Locked<Key, Busy extends OnBusy>(
 ): LockedMethod;
 export function Locked(...args: unknown[]) {
   assertCalled(args);
-  return (target: object, name: string | symbol, descriptor: PropertyDescriptor): void => {
+  // No arrow function, so that Nest can call it with `new` in the place of an interceptor, and gets the message.
+  return function locked(target: object, name: string | symbol, descriptor: PropertyDescriptor) {
     const method = decoratedMethod(target, name, descriptor);
     assertLockedArguments(args, method.className, String(name));
     const [key, options = {}] = args;

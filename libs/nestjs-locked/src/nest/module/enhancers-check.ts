@@ -67,26 +67,25 @@ interface Enhancer {
 @Injectable()
 export class EnhancersCheck implements OnModuleInit {
   readonly #application: ApplicationConfig;
-  readonly #modules: ModulesContainer;
 
+  /** All modules are known here, and no route was made yet, at which Nest would fail. @throws LockConfigError */
   constructor(
     @Inject(ApplicationConfig) application: ApplicationConfig,
     @Inject(ModulesContainer) modules: ModulesContainer,
   ) {
     this.#application = application;
-    this.#modules = modules;
-  }
-
-  /** @throws LockConfigError */
-  onModuleInit(): void {
-    for (const place of PLACES) {
-      for (const value of place.globals(this.#application)) assertMayBeGlobal(value, place);
-    }
-    for (const { controllers, providers } of this.#modules.values()) {
+    for (const { controllers, providers } of modules.values()) {
       for (const { token, metatype } of [...controllers.values(), ...providers.values()]) {
         assertMayBeProvidedAs(String(token), metatype);
         if (typeof metatype === 'function') assertDecorators(metatype);
       }
+    }
+  }
+
+  /** The application may have added some since. @throws LockConfigError */
+  onModuleInit(): void {
+    for (const place of PLACES) {
+      for (const value of place.globals(this.#application)) assertMayBeGlobal(value, place);
     }
   }
 }

@@ -49,6 +49,11 @@ export class LockLog {
           `Lock ${lockName(event)} is kept although its work has ended: ${OUTLIVED_BY[event.by]}`,
         );
         return;
+      case 'unread-result':
+        this.#logger.warn(
+          `The work under lock '${event.key}' returned ${event.result} that is read after the lock has been released; if reading needs the lock, read it inside the work, or use @Locked on a method that returns it. This warning is logged once`,
+        );
+        return;
       case 'commit-unknown':
         this.#logger.error(
           `It is unknown whether the transaction under lock ${lockName(event)} was committed: its COMMIT was not answered. The lock is not released; its lease expires within ${Math.ceil(event.remainingMs)} ms`,

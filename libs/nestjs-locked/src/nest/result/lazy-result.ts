@@ -1,3 +1,5 @@
+import { inspect } from 'node:util';
+import { isAsyncIterable } from './async-iterable.js';
 import { answersEveryName } from './auto-mock.js';
 
 /**
@@ -12,10 +14,49 @@ export function lazyProblem(result: unknown): string | undefined {
     if ('next' in result || answersEveryName(result)) return undefined;
     return tooLate('an Observable', 'return lastValueFrom(observable)');
   }
-  const isGenerator = /^\[object (?:Async)?Generator\]$/.test(
-    Object.prototype.toString.call(result),
-  );
-  return isGenerator ? tooLate('a generator', 'read it inside the work') : undefined;
+  if (Array.isArray(result)) return arrayProblem(result);
+  return /^(?:Async)?Generator$/.test(tagOf(result))
+    ? tooLate('a generator', 'read it inside the work')
+    : undefined;
+}
+
+/**
+ * Whether it is read after the work, maybe needlessly without the lock: a stream or an async iterable. False if it was
+ * read, for sockets, which stay open, and for messages of HTTP, of which often only the head is read.
+ */
+export function isUnread(result: unknown): boolean {
+  try {
+    const source = result?.constructor.name === 'StreamableFile' ? streamIn(result) : result;
+    if (!isAsyncIterable(source) || 'then' in source || answersEveryName(source)) return false;
+    const { readable, writable, locked, httpVersion } = source as unknown as Record<
+      string,
+      unknown
+    >;
+    const isDone = readable === false || locked === true;
+    return !isDone && writable !== true && httpVersion === undefined;
+  } catch {
+    return false; // its members cannot be read, so nobody reads it as a stream
+  }
+}
+
+function streamIn(file: object): unknown {
+  return (file as { getStream: () => unknown }).getStream();
+}
+
+/** An array that has something else, too, may be passed on on purpose; and Promises that have settled are no work. */
+function arrayProblem(result: readonly unknown[]): string | undefined {
+  const promises = result.filter((it): it is Promise<unknown> => tagOf(it) === 'Promise');
+  if (promises.length < result.length || !promises.some(isPending)) return undefined;
+  for (const promise of promises) promise.catch(() => {}); // must not also end the process
+  return tooLate('an array of Promises', 'return Promise.all(…) of it');
+}
+
+function isPending(promise: unknown): boolean {
+  return /^[^{]*\{\s*<pending>/.test(inspect(promise, { depth: 0 }));
+}
+
+function tagOf(value: unknown): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
 
 /** As rxjs recognizes those of another copy. */

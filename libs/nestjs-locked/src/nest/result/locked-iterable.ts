@@ -1,9 +1,9 @@
 import { LockConfigError } from '../../core/lock.errors.js';
+import { isAsyncIterable } from './async-iterable.js';
 import { heldIterator } from './held-iterator.js';
 import type { LockedCall } from './locked-call.js';
 import { type ManualHold, openManualHold } from './manual-hold.js';
 import { ResultReaders } from './result-readers.js';
-import { isAsyncIterable } from './streamed-result.js';
 
 type Iteration = AsyncGenerator<unknown, unknown, unknown>;
 type Result = IteratorResult<unknown, unknown>;

@@ -1,12 +1,13 @@
 import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { isAsyncIterable } from './async-iterable.js';
 import { answersEveryName } from './auto-mock.js';
 import type { LockedCall } from './locked-call.js';
 import { lockedIterable } from './locked-iterable.js';
 import { ManualHold } from './manual-hold.js';
 import { relayObservable } from './relay-observable.js';
 import type { MethodKind } from './result-kind.js';
-import { isAsyncIterable, isStream, streamedResult } from './streamed-result.js';
+import { isStream, streamedResult } from './streamed-result.js';
 
 /**
  * How each kind of method runs under its lock and returns a result of the same kind. A Promise takes the lock at once,

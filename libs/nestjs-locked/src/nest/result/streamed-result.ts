@@ -1,6 +1,7 @@
 import { StreamableFile } from '@nestjs/common';
 import { isObservable } from 'rxjs';
 import { finished, type Readable } from 'node:stream';
+import { isAsyncIterable } from './async-iterable.js';
 import { answersEveryName } from './auto-mock.js';
 import { heldIterable } from './held-iterable.js';
 import { heldObservable } from './held-observable.js';
@@ -51,12 +52,6 @@ function carryOf(result: object, callSite: string): Carry | undefined {
 
 function isObject(value: unknown): value is object {
   return (typeof value === 'object' && value !== null) || typeof value === 'function';
-}
-
-export function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
-  return (
-    typeof (value as Partial<AsyncIterable<unknown>> | null)?.[Symbol.asyncIterator] === 'function'
-  );
 }
 
 /** Whether it is a stream of Node.js or of the web. */
