@@ -1,3 +1,4 @@
+import type { Bounds } from './bounds.js';
 import type { HistoryLine } from './history.js';
 
 /** A place in the history. */
@@ -14,6 +15,7 @@ export interface Call {
   readonly keys: readonly string[];
   readonly waitMs: number;
   readonly leaseMs: number;
+  readonly keepMs: number;
   readonly calledAt: Moment;
   readonly entered: (Moment & { readonly believed: boolean }) | undefined;
   readonly fences: Readonly<Record<string, number>>;
@@ -27,20 +29,18 @@ export interface Call {
   readonly freeAt: number;
   readonly outcome: 'done' | 'busy' | 'aborted' | 'failed' | undefined;
   readonly endedAt: number | undefined;
+  readonly error: string | undefined;
   /** For how long its process stood still meanwhile. */
   readonly pausedMs: number;
   readonly diedAt: number | undefined;
 }
 
-/** How late a timer may be, and what is written down after it. */
-export const TIMER_MS = 100;
-
-export function readCalls(lines: readonly HistoryLine[]): Call[] {
+export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): Call[] {
   const calls = new Map<string, CallBeingRead>();
   lines.forEach((line, index) => {
     if ('call' in line) {
       const name = `${line.process}/${line.call}`;
-      if (line.type === 'called') calls.set(name, new CallBeingRead(name, line, index));
+      if (line.type === 'called') calls.set(name, new CallBeingRead(name, line, index, timerMs));
       else calls.get(name)?.read(line, index);
     } else if ('process' in line) {
       for (const call of calls.values()) if (call.process === line.process) call.ofProcess(line);
@@ -70,6 +70,7 @@ class CallBeingRead implements Call {
   readonly keys: readonly string[];
   readonly waitMs: number;
   readonly leaseMs: number;
+  readonly keepMs: number;
   readonly calledAt: Moment;
   entered: Call['entered'];
   fences: Call['fences'] = {};
@@ -78,6 +79,7 @@ class CallBeingRead implements Call {
   freeAt = Infinity;
   outcome: Call['outcome'];
   endedAt: number | undefined;
+  error: string | undefined;
   pausedMs = 0;
   diedAt: number | undefined;
   overdue: Call['overdue'];
@@ -86,14 +88,20 @@ class CallBeingRead implements Call {
 
   constructor(
     readonly name: string,
-    { process, keys, waitMs, leaseMs, at }: Line<'called'>,
+    { process, keys, waitMs, leaseMs, keepMs = 0, at }: Line<'called'>,
     index: number,
+    private readonly timerMs: number,
   ) {
     this.process = process;
     this.keys = keys;
     this.waitMs = waitMs;
     this.leaseMs = leaseMs;
+    this.keepMs = keepMs;
     this.calledAt = { at, index };
+  }
+
+  get #keptUntil(): number {
+    return this.entered === undefined ? -Infinity : this.entered.at + this.keepMs;
   }
 
   read(line: Extract<HistoryLine, { call: string }>, index: number): void {
@@ -108,18 +116,19 @@ class CallBeingRead implements Call {
         return;
       case 'effect':
         this.actsUntil = { at: line.at, index };
-        if (line.at > this.#assuredUntil + TIMER_MS) {
+        if (line.at > this.#assuredUntil + this.timerMs) {
           this.overdue ??= { at: line.at, endedAt: this.#assuredUntil };
         }
         return;
       case 'left':
         this.leftAt = line.at;
-        this.freeAt = line.at;
+        this.freeAt = Math.max(line.at, this.#keptUntil);
         return;
       case 'ended':
         this.outcome = line.outcome;
+        this.error = line.error;
         this.endedAt = line.at;
-        this.freeAt = Math.min(this.freeAt, line.at);
+        this.freeAt = Math.min(this.freeAt, Math.max(line.at, this.#keptUntil));
         return;
       case 'called':
         throw new Error(`${this.name} was called twice`);

@@ -1,25 +1,62 @@
+import { type Bounds, boundsOf } from './bounds.js';
 import type { HistoryLine, OfProcess } from './history.js';
+
+/** For how long nobody gets a key that was taken away, and how long everybody takes to know. */
+const TAKEN_AWAY_MS = 1_500;
+
+/** How long everything may take to be as before, after something was disturbed. */
+export const HEALING_MS = 2_000;
+
+export interface Span {
+  readonly from: number;
+  readonly until: number;
+}
 
 /** When something was done to the server, or to a process. */
 export class Calm {
-  readonly #disturbances: readonly number[];
+  readonly bounds: Bounds;
+  readonly #disturbances: readonly Span[];
+  readonly #lacks: readonly Span[];
+  readonly #takenAway: readonly (Span & { readonly key: string })[];
   readonly #absences: readonly { readonly at: number; readonly process: string }[];
   readonly #deaths: readonly number[];
 
   constructor(lines: readonly HistoryLine[]) {
-    const timesOf = (...types: readonly HistoryLine['type'][]): number[] =>
-      lines.filter(({ type }) => types.includes(type)).map(({ at }) => at);
-    this.#disturbances = timesOf('disturbed', 'clock set back', 'clock set forward', 'lost data');
-    this.#deaths = timesOf('died');
+    this.bounds = boundsOf(lines);
+    this.#disturbances = lines.flatMap((line) => disturbanceIn(line));
+    this.#lacks = lines.flatMap((line) =>
+      line.type === 'memory full' ? [{ from: line.at, until: line.until }] : [],
+    );
+    this.#takenAway = lines.flatMap((line) =>
+      line.type === 'taken away'
+        ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
+        : [],
+    );
+    this.#deaths = lines.flatMap(({ type, at }) => (type === 'died' ? [at] : []));
     this.#absences = lines.flatMap((line) => (isAbsence(line) ? [line] : []));
   }
 
   /** Whether nothing has disturbed the server between these times. */
   ofServer(from: number, until: number): boolean {
-    return !this.#disturbances.some((at) => at > from && at < until);
+    return this.ofServerDespiteLack(from, until) && this.lackIn(from, until) === undefined;
   }
 
-  /** The same, and every process went on as usual. */
+  /** The same, but its memory may have been full. */
+  ofServerDespiteLack(from: number, until: number): boolean {
+    return !this.#disturbances.some(isIn(from, until));
+  }
+
+  /** The first time, between these, at which its memory was full. */
+  lackIn(from: number, until: number): Span | undefined {
+    return this.#lacks.find(isIn(from, until));
+  }
+
+  /** Whether nobody has taken the key away. */
+  ofKey(key: string, from: number, until: number): boolean {
+    return !this.#takenAway.some((span) => span.key === key && isIn(from, until)(span));
+  }
+
+  /** Whether nothing has disturbed the server, and every process went on as usual. */
   ofAll(from: number, until: number): boolean {
     return this.ofServer(from, until) && this.of(() => true, from, until);
   }
@@ -33,6 +70,17 @@ export class Calm {
   of(isMeant: (process: string) => boolean, from: number, until: number): boolean {
     return !this.#absences.some(({ at, process }) => at > from && at < until && isMeant(process));
   }
+}
+
+function disturbanceIn(line: HistoryLine): Span[] {
+  const { at, type } = line;
+  if (type === 'disturbed') return [{ from: at, until: line.until ?? at }];
+  const isAtOnce = ['clock set back', 'clock set forward', 'lost data'].includes(type);
+  return isAtOnce ? [{ from: at, until: at }] : [];
+}
+
+function isIn(from: number, until: number): (span: Span) => boolean {
+  return (span) => span.until > from && span.from < until;
 }
 
 function isAbsence(line: HistoryLine): line is OfProcess & { at: number } {

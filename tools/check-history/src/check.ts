@@ -1,32 +1,27 @@
-import { type Call, entriesInto, readCalls, TIMER_MS } from './calls.js';
-import { Calm } from './calm.js';
+import { type Call, entriesInto, readCalls } from './calls.js';
+import { Calm, HEALING_MS } from './calm.js';
 import { deadHolders } from './dead-holders.js';
+import { failures } from './failures.js';
 import type { Finding } from './finding.js';
+import { servedKeys } from './free-keys.js';
 import { handOvers } from './hand-overs.js';
 import type { HistoryLine } from './history.js';
 import { orderOfWaiters } from './order.js';
 
 /** Beyond its time limit, a wait may last as long as a command may take, and a moment. */
 const WAIT_SLACK_MS = 7_000;
-/** The same if nothing has disturbed the server. */
-const CALM_WAIT_SLACK_MS = 1_000;
-
-/** How long a released key may be free before somebody who waits gets it: packets may be lost more than once. */
-const FREE_SLACK_MS = 2_000;
-/** For how long a process that has died may be granted a key before the next one gets it, beside a round trip. */
-const DEAD_GRANT_MS = 1_100;
-
 /** @param lines a whole history, with its end */
 export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
-  const calls = readCalls(lines);
   const calm = new Calm(lines);
+  const calls = readCalls(lines, calm.bounds);
   const keys = new Set(calls.flatMap((call) => call.keys));
   return [
     ...[...keys].flatMap((key) => {
       const ofKey = calls.filter((call) => call.keys.includes(key));
       return [
-        ...exclusion(lines, key, ofKey),
+        ...exclusion(lines, key, ofKey, calm),
         ...risingFences(lines, key, ofKey),
+        ...keptKeys(key, ofKey, calm),
         ...servedKeys(key, ofKey, calm),
         ...deadHolders(key, ofKey, calm),
         ...orderOfWaiters(key, ofKey, calm),
@@ -34,16 +29,27 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
     }),
     ...handOvers(calls, calm),
     ...overdueEffects(calls),
+    ...failures(calls, calm),
     ...endings(lines, calls, calm),
   ].sort((a, b) => a.at - b.at);
 }
 
 /**
  * Nobody enters while another one still acts and believes. If its lease was lost without it, it may do so until it asks
- * the next time, or until the end that it knows of: for one lease.
+ * the next time, or until the end that it knows of: for one lease. So it may if its key was taken away, and it could
+ * not be told.
  */
-function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly Call[]): Finding[] {
-  const losses = lostLeases(lines);
+function exclusion(
+  lines: readonly HistoryLine[],
+  key: string,
+  calls: readonly Call[],
+  calm: Calm,
+): Finding[] {
+  const untold = lines.flatMap((line, index) => {
+    const isOfKey = line.type === 'taken away' && line.key === key;
+    return isOfKey && !calm.ofAll(line.at - HEALING_MS, line.at + HEALING_MS) ? [index] : [];
+  });
+  const losses = [...lostLeases(lines), ...untold];
   const entered = entriesInto(calls);
   return entered.flatMap((later, i) =>
     entered.slice(0, i).flatMap((earlier) => {
@@ -52,7 +58,7 @@ function exclusion(lines: readonly HistoryLine[], key: string, calls: readonly C
         (loss) =>
           loss > earlier.calledAt.index &&
           loss < later.entered.index &&
-          at <= (lines[loss] as HistoryLine).at + earlier.leaseMs + TIMER_MS,
+          at <= (lines[loss] as HistoryLine).at + earlier.leaseMs + calm.bounds.timerMs,
       );
       if (index < later.entered.index || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
@@ -89,6 +95,26 @@ function risingFences(
   });
 }
 
+/** Nobody enters a key that is kept after the work, while nothing disturbs the server or the process that keeps it. */
+function keptKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
+  const entered = entriesInto(calls);
+  return entered.flatMap((later, i) =>
+    entered.slice(0, i).flatMap((earlier) => {
+      const { keepMs, leaseMs, process } = earlier;
+      const leftMs = earlier.entered.at + keepMs - later.entered.at;
+      const from = earlier.entered.at - leaseMs - HEALING_MS;
+      const { at } = later.entered;
+      const isCalm =
+        calm.ofServerDespiteLack(from, at) &&
+        calm.ofKey(key, from, at) &&
+        calm.of((other) => other === process, from, at);
+      if (keepMs === 0 || leftMs <= calm.bounds.timerMs || !isCalm) return [];
+      const text = `${later.name} entered '${key}', which ${earlier.name} kept for ${Math.round(leftMs)} ms more`;
+      return [{ rule: 'a key is kept', at, text } as const];
+    }),
+  );
+}
+
 /** Nobody goes on after the end of its lock without having been told of that end. */
 function overdueEffects(calls: readonly Call[]): Finding[] {
   return calls.flatMap(({ name, overdue }): Finding[] => {
@@ -96,32 +122,6 @@ function overdueEffects(calls: readonly Call[]): Finding[] {
     const late = Math.round(overdue.at - overdue.endedAt);
     const text = `${name} still acted ${late} ms after the end of its lock, and was not told of it`;
     return [{ rule: 'a holder is told of its end', at: overdue.at, text }];
-  });
-}
-
-/**
- * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies
- * or stands still may have been granted it, and then keeps it for a lease.
- */
-function servedKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
-  const leaseMs = Math.max(0, ...calls.map((call) => call.leaseMs));
-  const taken = calls.flatMap((call) => {
-    // A call for several keys may hold one of them while it waits for the others.
-    const since = call.keys.length > 1 ? call.calledAt : call.entered;
-    return since === undefined ? [] : [[since.at, call.freeAt] as const];
-  });
-  return calls.flatMap((call) => {
-    const from = call.calledAt.at;
-    const until = call.entered?.at ?? call.endedAt;
-    if (call.keys.length > 1 || until === undefined) return [];
-    const since = from - leaseMs - FREE_SLACK_MS;
-    if (!calm.ofServer(since, until)) return [];
-    const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
-    const limitMs = FREE_SLACK_MS + calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
-    const longest = longestGap(from, until, taken);
-    if (longest <= limitMs) return [];
-    const text = `${call.name} waited for '${key}', which was free for ${Math.round(longest)} ms`;
-    return [{ rule: 'a free key is served', at: until, text }];
   });
 }
 
@@ -136,7 +136,7 @@ function endings(lines: readonly HistoryLine[], calls: readonly Call[], calm: Ca
     const until = call.entered?.at ?? call.endedAt;
     const waitedMs = until - call.calledAt.at - call.pausedMs;
     const isCalm = calm.ofServer(call.calledAt.at - WAIT_SLACK_MS, until);
-    if (waitedMs > call.waitMs + (isCalm ? CALM_WAIT_SLACK_MS : WAIT_SLACK_MS)) {
+    if (waitedMs > call.waitMs + (isCalm ? calm.bounds.overtimeMs : WAIT_SLACK_MS)) {
       const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;
       return [{ rule: 'a wait ends in time', at: call.endedAt, text }];
     }
@@ -155,20 +155,4 @@ function lostLeases(lines: readonly HistoryLine[]): number[] {
 
 function indicesOf(lines: readonly HistoryLine[], type: HistoryLine['type']): number[] {
   return lines.flatMap((line, index) => (line.type === type ? [index] : []));
-}
-
-/** The longest time between two moments in which no interval covers anything. */
-function longestGap(
-  from: number,
-  until: number,
-  taken: readonly (readonly [from: number, until: number])[],
-): number {
-  let longest = 0;
-  let free = from;
-  for (const [start, end] of [...taken].sort(([a], [b]) => a - b)) {
-    if (start >= until) break;
-    longest = Math.max(longest, start - free);
-    free = Math.max(free, end);
-  }
-  return Math.max(longest, until - free);
 }

@@ -2,12 +2,10 @@ import { type Call, entriesInto, waitedUntil } from './calls.js';
 import type { Calm } from './calm.js';
 import type { Finding } from './finding.js';
 
-/** The time to see that a lease is over, and to be granted it, by packets that may be lost and sent again. */
-const SEEN_MS = 900;
-
 /** The key of a process that died goes to somebody who waits when the lease is over. */
 export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const entries = entriesInto(calls);
+  const { seenMs } = calm.bounds;
   return entries.flatMap((holder): Finding[] => {
     const { diedAt, leaseMs, leftAt } = holder;
     if (diedAt === undefined || leftAt !== undefined) return [];
@@ -18,9 +16,9 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
         call.process !== holder.process &&
         call.calledAt.at < overAt &&
         call.pausedMs === 0 &&
-        waitedUntil(call) > overAt + SEEN_MS,
+        waitedUntil(call) > overAt + seenMs,
     );
-    const until = overAt + SEEN_MS;
+    const until = overAt + seenMs;
     const isTaken = calls.some(
       (call) =>
         call !== holder &&
@@ -31,8 +29,9 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
     );
     if (waits.length === 0 || isTaken || !calm.ofServer(diedAt - leaseMs, until)) return [];
     // Another process that dies or stands still may have been granted it.
+    if (!calm.ofKey(key, diedAt - leaseMs, until)) return [];
     if (!calm.ofAll(diedAt, until) || !calm.ofAll(diedAt - leaseMs, diedAt)) return [];
-    const text = `'${key}' of ${holder.name}, which died, was not given to ${waits[0]?.name} ${SEEN_MS} ms after the end of its lease`;
+    const text = `'${key}' of ${holder.name}, which died, was not given to ${waits[0]?.name} ${seenMs} ms after the end of its lease`;
     return [{ rule: 'a dead holder keeps a key for one lease', at: until, text }];
   });
 }

@@ -7,6 +7,8 @@ export interface Finding {
     | 'a wait ends in time'
     | 'a free key is served'
     | 'a dead holder keeps a key for one lease'
+    | 'a key is kept'
+    | 'no call fails without a reason'
     | 'who waits longer comes first'
     | 'a hand-over is prompt';
   readonly at: number;

@@ -4,8 +4,6 @@ import type { Finding } from './finding.js';
 
 /** Fewer than these say nothing: a packet that is lost, and sent again, may delay several. */
 const FEWEST = 12;
-/** A hand-over takes a round trip, and longer on a busy machine. */
-const USUAL_MS = 250;
 
 /**
  * A key that is free for a moment at each hand-over is served, but idle for most of the time. Half of the hand-overs
@@ -20,7 +18,7 @@ export function handOvers(calls: readonly Call[], calm: Calm): Finding[] {
     ),
   );
   const median = [...idle].sort((a, b) => a - b)[Math.floor(idle.length / 2)] ?? 0;
-  if (idle.length < FEWEST || median <= USUAL_MS) return [];
+  if (idle.length < FEWEST || median <= calm.bounds.handOverMs) return [];
   const at = Math.max(0, ...calls.map(({ endedAt = 0 }) => endedAt));
   const text = `half of ${idle.length} hand-overs took ${Math.round(median)} ms or more`;
   return [{ rule: 'a hand-over is prompt', at, text }];
@@ -38,7 +36,9 @@ function idleTimes(calls: readonly Call[], calm: Calm): number[] {
     const isUnseen = unseen.some(
       (call) => call.calledAt.at < at && (call.endedAt ?? Infinity) > freeAt,
     );
-    const isCalm = calm.ofAll(freeAt - 2 * next.leaseMs, at);
+    const [key = ''] = next.keys;
+    const from = freeAt - 2 * next.leaseMs;
+    const isCalm = calm.ofAll(from, at) && calm.ofKey(key, from, at);
     return isHandOver && !isUnseen && isCalm ? [at - freeAt] : [];
   });
 }

@@ -6,17 +6,25 @@ export type HistoryLine = Readonly<{ at: number } & (OfCall | OfProcess | OfServ
 
 /** What a call did, or what it was told. */
 export type OfCall = Readonly<
-  { process: string; call: string } & (
-    | { type: 'called'; keys: readonly string[]; waitMs: number; leaseMs: number }
-    /** It may act now. `believed`: whether it was told that it holds the lock. */
-    | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }
-    /** It was told that it holds the lock until then, unless it is told of an earlier end. */
-    | { type: 'assured'; until: number }
-    /** It has changed what the lock guards, and believed that it holds the lock. */
-    | { type: 'effect' }
-    | { type: 'left' }
-    | { type: 'ended'; outcome: 'done' | 'busy' | 'aborted' | 'failed'; error?: string }
-  )
+  { process: string; call: string } &
+    /** `keepMs`: for how long nobody else gets the keys after it has entered, even if it has left. */
+    (
+      | {
+          type: 'called';
+          keys: readonly string[];
+          waitMs: number;
+          leaseMs: number;
+          keepMs?: number;
+        }
+      /** It may act now. `believed`: whether it was told that it holds the lock. */
+      | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }
+      /** It was told that it holds the lock until then, unless it is told of an earlier end. */
+      | { type: 'assured'; until: number }
+      /** It has changed what the lock guards, and believed that it holds the lock. */
+      | { type: 'effect' }
+      | { type: 'left' }
+      | { type: 'ended'; outcome: 'done' | 'busy' | 'aborted' | 'failed'; error?: string }
+    )
 >;
 
 export type OfProcess = Readonly<{
@@ -40,7 +48,16 @@ export type OfServer = Readonly<
       listening: readonly string[];
       messages: readonly (readonly [channel: string, message: string])[];
     }
-  | { type: 'disturbed'; what: string }
+  /** `until`: how long what was done lasts, if it is more than a moment. */
+  | { type: 'disturbed'; what: string; until?: number }
+  /** It accepts no writes that need memory. What is held is still renewed, released and handed on. */
+  | { type: 'memory full'; until: number }
+  /** An operator has taken the key from whoever had it: for a second, nobody gets it. */
+  | { type: 'taken away'; key: string }
+  /** From here on, packets are neither late nor lost: a message takes a millisecond or two. */
+  | { type: 'quiet network' }
+  /** The specification of the protocol does not say what happens to this key from here on, or to any. */
+  | { type: 'unspecified'; key?: string }
   /** Writes may be gone that a client was told of. */
   | { type: 'lost data' }
   /** The server's clock was set forward, so that leases have ended early. */

@@ -1,9 +1,6 @@
 import { type Call, entriesInto, waitedUntil } from './calls.js';
-import type { Calm } from './calm.js';
+import { type Calm, HEALING_MS } from './calm.js';
 import type { Finding } from './finding.js';
-
-/** How long a process may take until it stands in the queue: packets may be lost more than once. */
-const QUEUED_MS = 2_000;
 
 /**
  * Who has waited for longer gets the key first. The callers of one process have one place in the queue, and may pass
@@ -14,13 +11,14 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
   const entries = entriesInto(calls);
   return entries.slice(1).flatMap((call, i): Finding[] => {
     const { at } = call.entered;
-    if (call.process === entries[i]?.process || call.keys.length > 1) return [];
+    if (call.process === entries[i]?.process) return [];
     const came = cameAt(call, calls);
     const passed = [...processes].flatMap((process) => {
       if (process === call.process) return [];
       const since = queuedSince(process, calls, at);
-      const isBefore = since !== undefined && since.at + QUEUED_MS < came;
-      if (!isBefore || !calm.ofServer(since.at - since.call.leaseMs, at)) return [];
+      if (since === undefined || since.at + calm.bounds.queuedMs >= came) return [];
+      const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
+      if (!calm.ofServer(from, at) || !calm.ofKey(key, from, at)) return [];
       const isOfThem = (other: string): boolean => other === process || other === call.process;
       return calm.of(isOfThem, since.at, at) ? [since] : [];
     });

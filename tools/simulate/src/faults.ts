@@ -2,6 +2,9 @@ import type { SimulatedProcess } from './application/simulated-process.js';
 import type { PlannedFault } from './plan.js';
 import type { Stage } from './stage.js';
 
+/** After the end of every history. */
+const FOR_EVER_MS = 1_000_000;
+
 /** How far a replica lags behind its master, at least. */
 const LEAST_LAG_MS = 5;
 
@@ -64,7 +67,66 @@ export function happen(fault: PlannedFault, stage: Stage): void {
     }
     case 'forget scripts':
       return server.model.forgetScripts();
+    case 'fill the memory':
+      if (server.model.isFull) return;
+      history.tell({ type: 'memory full', until: time.now + forMs });
+      server.model.isFull = true;
+      return void time.plan(forMs, () => (server.model.isFull = false));
+    case 'refuse PUBLISH':
+    case 'refuse PUBSUB':
+    case 'refuse ZADD':
+    case 'refuse SET':
+    case 'refuse ZREM':
+      return refuse(stage, what, forMs);
+    case 'deafen a process': {
+      // Who may not subscribe at the start does not start.
+      if (process?.isOpen !== true) return;
+      const { name } = process.machine;
+      // Some for good.
+      const until = which % 2 === 0 ? Infinity : time.now + forMs;
+      history.tell({ type: 'disturbed', what, until: Math.min(until, FOR_EVER_MS) });
+      server.deafen(name);
+      if (until < Infinity) time.plan(forMs, () => server.undeafen(name));
+      return;
+    }
+    case 'another program writes':
+      return anotherProgram(stage, which, forMs);
   }
+}
+
+/** A right is taken away, for a time. */
+function refuse({ server: { model }, history }: Stage, what: string, forMs: number): void {
+  const command = what.slice('refuse '.length);
+  if (model.refused.has(command)) return;
+  const { time } = history;
+  // Without PUBSUB, all goes on as before, but for those that wait behind the dead. Places that nobody could leave get
+  // their turns much later.
+  const until = command === 'ZREM' ? FOR_EVER_MS : time.now + forMs;
+  if (command !== 'PUBSUB') history.tell({ type: 'disturbed', what, until });
+  history.tell({ type: 'unspecified' });
+  model.refused.add(command);
+  time.plan(forMs, () => model.refused.delete(command));
+}
+
+/** Another program has a key of the name of one of ours, if it is free, and removes it later. */
+function anotherProgram({ server: { model }, history }: Stage, which: number, forMs: number): void {
+  const name = ['a', 'b', 'c'][which % 3] as string;
+  const part = ['', ':queue', ':fence', ':lapsed'][Math.floor(which / 3) % 4] as string;
+  const key = `lock:{${name}}${part}`;
+  const isText = part === ':queue' || which % 2 === 0;
+  if (model.command('EXISTS', [key]) !== 0) return;
+  const write = isText ? ['SET', key, 'theirs'] : ['ZADD', key, '1', 'theirs'];
+  const { time } = history;
+  const what = `another program writes ${key}`;
+  history.tell({ type: 'disturbed', what, until: time.now + forMs });
+  history.tell({ type: 'unspecified', key: name });
+  model.command(write[0] as string, write.slice(1));
+  time.plan(forMs, () => {
+    const isTheirs = isText
+      ? model.command('GET', [key]) === 'theirs'
+      : model.command('ZSCORE', [key, 'theirs']) === '1';
+    if (isTheirs) model.command('DEL', [key]);
+  });
 }
 
 /** @param isNoticed whether its connections are closed, or its machine is gone */

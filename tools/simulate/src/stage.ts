@@ -19,14 +19,16 @@ export class Stage {
 
   constructor(
     readonly time: VirtualTime,
-    { seed, processes, faults }: Plan,
+    { seed, processes, faults, isQuiet = false }: Plan,
     scripts: LuaScripts,
     breaks?: BreakName,
   ) {
     beginWorld(time, seed);
     this.#seed = seed;
     this.history = new History(time);
-    this.server = new ServerHost(this.#machine('redis', 0), scripts, this.history, breaks);
+    if (isQuiet) this.history.tell({ type: 'quiet network' });
+    const machine = this.#machine('redis', 0);
+    this.server = new ServerHost(machine, scripts, this.history, isQuiet, breaks);
     processes.forEach((planned, i) => {
       time.plan(planned.startMs, () => this.start(planned, i + 1));
     });

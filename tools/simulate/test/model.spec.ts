@@ -13,16 +13,21 @@ import { ErrorReply, type Reply, StatusReply } from '../src/server/reply.js';
 
 let real: RedisServer;
 let redis: Redis;
+/** The library's own user, whose rights are taken away. */
+let tested: Redis;
 let scripts: LuaScripts;
 
 beforeAll(async () => {
   real = await RedisServer.start();
   redis = new Redis(real.url, { protocol: 2 });
+  await redis.call('ACL', 'SETUSER', 'app', 'on', '>secret', '~*', '&*', '+@all');
+  tested = new Redis(real.url, { protocol: 2, username: 'app', password: 'secret' });
   scripts = await LuaScripts.create();
 });
 
 afterAll(async () => {
   redis?.disconnect();
+  tested?.disconnect();
   await real?.stop();
 });
 
@@ -86,10 +91,12 @@ describe('the model of Redis', () => {
       acceptMs: 1_000,
       fenceKeepMs: 600_000,
     });
-    const steps = fc.array(fc.tuple(fc.nat(11), fc.nat(3), fc.nat(3), fc.nat(2)), {
-      minLength: 2,
-      maxLength: 25,
-    });
+    const script = fc.tuple(fc.nat(11), fc.nat(3), fc.nat(3), fc.nat(2));
+    const trouble = fc.constantFrom(...TROUBLES);
+    const steps = fc.array(
+      fc.oneof({ weight: 8, arbitrary: script }, { weight: 1, arbitrary: trouble }),
+      { minLength: 2, maxLength: 25 },
+    );
     await fc.assert(
       fc.asyncProperty(steps, async (chosen) => {
         const model = await freshPair();
@@ -102,13 +109,18 @@ describe('the model of Redis', () => {
         listener.on('message', (...message) => heardThere.push(message));
         try {
           for (const step of chosen) {
+            if (typeof step === 'string') {
+              await happen(model, step);
+              continue;
+            }
             const { lua, keys, args } = commandOf(library, step);
-            const theirs = await answer(() => redis.eval(lua, keys.length, ...keys, ...args));
+            const theirs = await answer(() => tested.eval(lua, keys.length, ...keys, ...args));
             const given = args.map(String);
             const ours = model.command('EVAL', [lua, String(keys.length), ...keys, ...given]);
             expect([step, near(ours)]).toEqual([step, near(theirs)]);
             expect(await contentsOf(model)).toEqual(await contentsOfReal());
           }
+          model.refused.clear();
           await redis.publish(inbox, 'last');
           model.command('PUBLISH', [inbox, 'last']);
           while (heardThere.at(-1)?.[1] !== 'last') await new Promise((now) => setImmediate(now));
@@ -121,12 +133,87 @@ describe('the model of Redis', () => {
     );
   });
 
+  it.each(['SET', 'ZADD', 'PEXPIRE', 'DEL', 'ZREM', 'PUBLISH', 'GET', 'PUBSUB'])(
+    'refuses %s, alone and in a script, as a real server does without the right to it',
+    async (name) => {
+      const model = await freshPair();
+      await redis.call('ACL', 'SETUSER', 'app', `-${name.toLowerCase()}`);
+      model.refused.add(name);
+      try {
+        for (const ask of ASKED) {
+          const [command = '', ...args] = ask;
+          const theirs = await answer(() => tested.call(command, ...args));
+          expect([ask, near(model.command(command, args))]).toEqual([ask, near(theirs)]);
+        }
+        model.refused.clear();
+        expect(await contentsOf(model)).toEqual(await contentsOfReal());
+      } finally {
+        await redis.call('ACL', 'SETUSER', 'app', '+@all');
+      }
+    },
+  );
+
   it('would notice a wrong answer', () => {
     expect(near(['granted', 'a:1', '1764000000123456'])).not.toEqual(near(['queued', 'a:1']));
     expect(near(59_000)).not.toEqual(near(30_000));
     expect(near('1764000000123456')).not.toEqual(near('17'));
   });
 });
+
+/** What may happen between two scripts: the memory is full, a right is lost, another program writes. */
+const TROUBLES = [
+  'full',
+  '-publish',
+  '-pubsub',
+  '-zadd',
+  'all well',
+  'text',
+  'set',
+  'gone',
+] as const;
+
+async function happen(model: ModelServer, what: (typeof TROUBLES)[number]): Promise<void> {
+  const both = async (name: string, ...args: readonly string[]): Promise<void> => {
+    await redis.call(name, ...args);
+    // It has rights of its own.
+    const refused = [...model.refused];
+    model.refused.clear();
+    model.command(name, args);
+    for (const each of refused) model.refused.add(each);
+  };
+  const [lock = '', queue = '', fence = ''] = keysOf('stock');
+  switch (what) {
+    case 'full':
+      await redis.config('SET', 'maxmemory', '1');
+      model.isFull = true;
+      return;
+    case 'all well':
+      await allWell();
+      model.isFull = false;
+      model.refused.clear();
+      return;
+    case 'text':
+    case 'set':
+    case 'gone':
+      if (model.isFull) return;
+      await both('DEL', lock, queue, fence);
+      if (what === 'text') await both('SET', queue, 'theirs');
+      if (what === 'set') {
+        for (const key of [lock, fence]) await both('ZADD', key, '1', 'theirs');
+      }
+      return;
+    case '-publish':
+    case '-pubsub':
+    case '-zadd':
+      await redis.call('ACL', 'SETUSER', 'app', what);
+      model.refused.add(what.slice(1).toUpperCase());
+  }
+}
+
+async function allWell(): Promise<void> {
+  await redis.config('SET', 'maxmemory', '0');
+  await redis.call('ACL', 'SETUSER', 'app', '+@all');
+}
 
 /** The first one listens, the second one does not. */
 const PROCESSES = ['a'.repeat(32), 'b'.repeat(32)] as const;
@@ -176,6 +263,7 @@ function keysOf(name: string): string[] {
 }
 
 async function freshPair(): Promise<ModelServer> {
+  await allWell();
   await redis.flushall();
   return new ModelServer({ scripts, micros: () => Date.now() * 1000 });
 }
@@ -187,6 +275,23 @@ async function answer(ask: () => Promise<unknown>): Promise<Reply> {
     return new ErrorReply((error as Error).message);
   }
 }
+
+/** Commands with a right or without, and scripts that write before they are refused, or after. */
+const ASKED: readonly (readonly string[])[] = [
+  ['SET', 'a', '1'],
+  ['ZADD', 'b', '1', 'm'],
+  ['PUBSUB', 'NUMSUB', 'c'],
+  ...[
+    "return redis.call('GET', 'a')",
+    "redis.call('ZREM', 'b', 'n') redis.call('SET', 'a', '2', 'PX', 60000) return redis.call('ZADD', 'b', 2, 'o')",
+    "redis.call('SET', 'a', '3') return 1",
+    "redis.call('ZADD', 'b', 3, 'p') return redis.call('PEXPIRE', 'b', 60000)",
+    "redis.pcall('SET', 'a', '4') redis.pcall('ZADD', 'b', 4, 'q') return redis.call('DEL', 'c')",
+    "return redis.call('PUBLISH', 'c', 'x')",
+    "return redis.call('PUBSUB', 'NUMSUB', 'c')",
+    "local reply = redis.pcall('PUBLISH', 'c', 'x') return type(reply)",
+  ].map((script) => ['EVAL', script, '0']),
+];
 
 const KEYS = ['a', 'b', 'c', ...keysOf('stock'), ...keysOf('other')];
 
@@ -223,8 +328,10 @@ function near(reply: Reply | readonly unknown[]): unknown {
   if (reply instanceof StatusReply) return reply.text;
   if (reply instanceof ErrorReply) return { error: /^\w+/.exec(reply.message)?.[0] };
   if (typeof reply === 'number')
-    return reply > 500 ? `about ${Math.round(reply / 5_000) * 5} s` : reply;
+    return reply > 100 ? `about ${Math.round(reply / 5_000) * 5} s` : reply;
   if (typeof reply !== 'string') return reply;
+  // The answer for one of several keys.
+  if (/^(?:ERR|OOM|WRONGTYPE|NOPERM) /.test(reply)) return { error: /^\w+/.exec(reply)?.[0] };
   return reply.replace(/\d{16} \d{16}|\d+/g, (digits) => {
     if (digits.length >= 16) return 'a time of 16 digits';
     if (digits.length >= 5) return `about ${Math.round(Number(digits) / 5_000)}`;

@@ -63,6 +63,7 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
   const introduced = new Map<string, string>();
   const ids = new Map<string, string>();
   let clockAheadMs = 0;
+  const unspecified = new Set<string>();
   let excusedUntil = -Infinity;
   let longestLeaseMs = 0;
   const of = (key: string): ReplayOfKey => {
@@ -73,6 +74,10 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
   for (const line of lines) {
     const { at, type } = line;
     if (type === 'called') longestLeaseMs = Math.max(longestLeaseMs, line.leaseMs);
+    if (type === 'unspecified' && line.key === undefined) break;
+    if (type === 'unspecified') unspecified.add(`lock:{${line.key}}`);
+    // The specification has no operator.
+    if (type === 'taken away') unspecified.add(`lock:{${line.key}}`);
     if (type === 'lost data') for (const key of keys.values()) key.lostData(at);
     if (type === 'clock set back') {
       for (const key of keys.values()) key.clockSetBack(at + clockAheadMs, at);
@@ -86,6 +91,7 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
         const recorded = { ...each, messages: each.messages.slice(said.get(each.key) ?? 0) };
         const token = recorded.command && introducedBy(recorded.command);
         if (token !== undefined) ids.set(line.by, processOf(token));
+        if (unspecified.has(recorded.key)) continue;
         const key = of(recorded.key);
         key.deviation ??=
           reintroduced(recorded, line, introduced) ??
@@ -95,6 +101,7 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
     }
     if (type !== 'entered' || !line.believed || at < excusedUntil) continue;
     for (const [name, number] of Object.entries(line.fences)) {
+      if (unspecified.has(`lock:{${name}}`)) continue;
       const key = of(`lock:{${name}}`);
       const now = Math.floor(at + clockAheadMs);
       key.deviation ??= entry(key, line.process, ids.get(line.process) ?? '', number, now, at);

@@ -223,6 +223,7 @@ export function brokenBy(
 ): 'a grant reaches a listener' | 'first come, first served' | undefined {
   const owner = after.lock?.token;
   if (owner === undefined || owner === before.lock?.token) return undefined;
+  if (owner.startsWith('kept:')) return undefined; // nobody has it
   const isGrant = told.some(({ kind, token }) => kind === 'grant' && token === owner);
   if (isGrant && !listens(owner)) return 'a grant reaches a listener';
   const isOfOwner = ({ token }: Waiter): boolean => processOf(token) === processOf(owner);

@@ -87,6 +87,10 @@ export class Calls {
       case 'continued':
       case 'ran':
       case 'disturbed':
+      case 'memory full':
+      case 'taken away':
+      case 'quiet network':
+      case 'unspecified':
       case 'lost data':
       case 'clock set forward':
       case 'clock set back':

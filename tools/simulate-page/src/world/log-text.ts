@@ -57,12 +57,18 @@ function textAndTone(
       return [`${line.process} has closed`, 'fault'];
     case 'disturbed':
       return [line.what, 'fault'];
+    case 'memory full':
+      return ['Redis has no memory left', 'fault'];
+    case 'taken away':
+      return [`An operator takes ${line.key} away`, 'fault'];
     case 'lost data':
     case 'clock set forward':
     case 'clock set back':
       return [`Redis: ${line.type}`, 'fault'];
     case 'calm':
       return ['Nothing is disturbed any more: everybody asks once more', 'quiet'];
+    case 'quiet network':
+    case 'unspecified':
     case 'assured':
     case 'effect':
       return undefined;

@@ -74,13 +74,15 @@ export class ServerWatch {
   }
 
   #ownerOf(token: string): string {
+    if (token.startsWith('kept:')) return 'kept';
+    if (token.startsWith('revoked:')) return 'taken';
     return this.#processes.get(token.split(':')[0] ?? '') ?? token;
   }
 }
 
 /** Only queues are sets. */
 function textOf({ value }: Entry): string {
-  return typeof value === 'string' ? value : '';
+  return typeof value === 'string' ? value : 'foreign';
 }
 
 function queueOf(queue: Entry | undefined): readonly string[] {

@@ -24,6 +24,7 @@ export class SimulatedProcess {
   readonly #engine: LockEngine;
   readonly #history: History;
   #isClosing = false;
+  #isOpen = false;
 
   constructor(
     readonly machine: Machine,
@@ -32,7 +33,7 @@ export class SimulatedProcess {
     readonly plan: PlannedProcess,
   ) {
     this.#history = history;
-    const { leaseMs, lingerMs, localHandovers } = plan;
+    const { leaseMs, lingerMs, localHandovers, fenceKeepMs } = plan;
     this.client = new SimulatedClient(machine, server);
     const clock = clockOf(machine);
     const store = new RedisLockStore({
@@ -40,6 +41,7 @@ export class SimulatedProcess {
       clock,
       keyPrefix: 'lock:',
       leaseMs,
+      ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
       closeClient: async () => {},
     });
     const options = resolveServiceOptions({
@@ -59,7 +61,7 @@ export class SimulatedProcess {
   /** Connects, and makes the planned calls. */
   start(): void {
     const opened = this.#engine.open().then(
-      () => true,
+      () => (this.#isOpen = true),
       (error: unknown) => {
         this.#engine.openLater(error as Parameters<LockEngine['openLater']>[0]);
         return false;
@@ -77,31 +79,45 @@ export class SimulatedProcess {
     this.#history.tell({ type: 'closed', process: this.machine.name });
   }
 
+  /** Whether it has reached the server at its start. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
   get isClosing(): boolean {
     return this.#isClosing;
   }
 
   async call(planned: PlannedCall): Promise<void> {
     if (this.#isClosing) return;
-    const { name: call, keys, waitMs } = planned;
+    const { name: call, keys, waitMs, keepMs } = planned;
     const of = { process: this.machine.name, call };
-    this.#history.tell({ type: 'called', ...of, keys, waitMs, leaseMs: this.plan.leaseMs });
+    const { leaseMs } = this.plan;
+    const wanted = { keys, waitMs, leaseMs, ...(keepMs !== undefined && { keepMs }) };
+    this.#history.tell({ type: 'called', ...of, ...wanted });
     try {
       const isDone = await this.#make(planned);
       this.#history.tell({ type: 'ended', ...of, outcome: isDone ? 'done' : 'busy' });
     } catch (error) {
       const { code = '', message } = error as { code?: string; message: string };
-      const outcome =
-        code === 'LOCK_NOT_ACQUIRED' ? 'busy' : code === 'LOCK_ABORTED' ? 'aborted' : 'failed';
+      // A lock that is not renewed ends while the work goes on, as it was told.
+      const isForeseen = planned.kind === 'fixed' && code === 'LOCK_LOST';
+      const outcome = isForeseen
+        ? 'done'
+        : code === 'LOCK_NOT_ACQUIRED'
+          ? 'busy'
+          : code === 'LOCK_ABORTED'
+            ? 'aborted'
+            : 'failed';
       this.#history.tell({ type: 'ended', ...of, outcome, error: `${code}: ${message}` });
     }
   }
 
   /** @returns false if somebody else holds the lock */
   async #make(planned: PlannedCall): Promise<boolean> {
-    const { kind, keys, waitMs, abortMs } = planned;
+    const { kind, keys, waitMs, abortMs, keepMs, label } = planned;
     const engine = this.#engine;
-    const options: LockOptions = { waitMs };
+    const options: LockOptions = { waitMs, ...(label !== undefined && { label }) };
     const work = (lock: Lock): Promise<void> => this.#work(planned, lock);
     switch (kind) {
       case 'withLock':
@@ -123,6 +139,16 @@ export class SimulatedProcess {
         await engine.withLock(keys, { ...options, signal: controller.signal }, work);
         return true;
       }
+      case 'kept':
+        await engine.withLock(keys, { ...options, holdAtLeastMs: keepMs ?? 0 }, work);
+        return true;
+      case 'look':
+        await engine.inspect(keys[0] ?? '');
+        for await (const { key } of engine.list('*')) void key;
+        return true;
+      case 'force':
+        await engine.forceRelease(keys[0] ?? '');
+        return true;
       case 'acquire':
         await this.#workAndRelease(planned, await engine.acquire(keys, options));
         return true;
@@ -142,7 +168,7 @@ export class SimulatedProcess {
     }
   }
 
-  async #work({ name: call, keys, workMs }: PlannedCall, lock: Lock): Promise<void> {
+  async #work({ name: call, keys, workMs, prolongs }: PlannedCall, lock: Lock): Promise<void> {
     const of = { process: this.machine.name, call };
     const isBelieved = (): boolean => lock.isHeld && !lock.signal.aborted;
     const assured = (): void => {
@@ -152,6 +178,10 @@ export class SimulatedProcess {
     const fences = Object.fromEntries(keys.map((key) => [key, lock.fencingTokenOf(key)]));
     this.#history.tell({ type: 'entered', ...of, fences, believed: isBelieved() });
     assured();
+    if (prolongs === true && workMs > STEP_MS) {
+      await lock.ensureRemaining(2 * this.plan.leaseMs);
+      assured();
+    }
     for (let leftMs = workMs; leftMs > 0; leftMs -= STEP_MS) {
       await this.#sleep(Math.min(leftMs, STEP_MS));
       if (!isBelieved()) break;

@@ -69,9 +69,10 @@ export class Link {
   }
 }
 
-/** Usually half a millisecond; now and then as long as a lost packet takes to be sent again. */
-export function latencyOf(random: SeededRandom): () => number {
+/** Usually half a millisecond; now and then as long as a lost packet takes to be sent again, unless it is quiet. */
+export function latencyOf(random: SeededRandom, isQuiet: boolean): () => number {
   return () => {
+    if (isQuiet) return 0.1 + random.next();
     if (random.chance(0.01)) return 200 + random.next() * 100;
     return random.chance(0.05) ? 5 + random.next() * 40 : 0.1 + random.next();
   };

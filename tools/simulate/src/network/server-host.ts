@@ -3,13 +3,15 @@ import type { BreakName } from '../server/breaks.js';
 import type { Entry } from '../server/keyspace.js';
 import type { LuaScripts } from '../server/lua-scripts.js';
 import { ModelServer, type ScriptRun } from '../server/model-server.js';
-import type { Reply } from '../server/reply.js';
+import { noRight, type Reply } from '../server/reply.js';
 import { nameOfScript } from '../server/script-names.js';
 import { BEGINNING } from '../world/virtual-node.js';
 import type { Machine } from './machine.js';
 
 /** The server's end of a connection. */
 export interface ServerEnd {
+  /** The process at the other end. */
+  readonly client: string;
   /** The server has closed it. */
   closed(): void;
   hear(channel: string, message: string): void;
@@ -32,13 +34,25 @@ export class ServerHost {
   /** For whom it executes a command. */
   #client = '';
 
-  constructor(machine: Machine, scripts: LuaScripts, history: History, breaks?: BreakName) {
+  /** The processes that may not subscribe. */
+  readonly #deaf = new Set<string>();
+
+  constructor(
+    machine: Machine,
+    scripts: LuaScripts,
+    history: History,
+    readonly isQuiet: boolean,
+    breaks?: BreakName,
+  ) {
     this.machine = machine;
     const micros = (): number => Math.round(this.clockMs * 1000);
     const ran = (run: ScriptRun): void => {
       const script = nameOfScript(run.script);
       if (script === 'probe' || script === undefined) return;
       history.tell({ type: 'ran', by: this.#client, ...run, script });
+      if (script !== 'revoke' || run.reply === null) return;
+      const key = /\{(.*)\}$/.exec(run.keys[0] ?? '')?.[1] ?? '';
+      history.tell({ type: 'taken away', key });
     };
     this.model = new ModelServer({ scripts, micros, breaks, ran });
   }
@@ -66,6 +80,26 @@ export class ServerHost {
     const reply = this.model.command(name, args);
     this.#remember();
     return reply;
+  }
+
+  subscribe(end: ServerEnd, [channel = '']: readonly string[]): Reply {
+    if (this.#deaf.has(end.client)) return noRight('subscribe');
+    this.model.subscribe(channel, end);
+    return 1;
+  }
+
+  /** The process may not subscribe any more, and the connection on which it has done so is closed. */
+  deafen(client: string): void {
+    this.#deaf.add(client);
+    for (const end of [...this.#connections]) {
+      if (end.client !== client || !this.model.listens(end)) continue;
+      this.disconnect(end);
+      end.closed();
+    }
+  }
+
+  undeafen(client: string): void {
+    this.#deaf.delete(client);
   }
 
   #remember(): void {

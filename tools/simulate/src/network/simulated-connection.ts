@@ -262,6 +262,7 @@ interface SocketListener {
 
 /** One connection of TCP, with both its ends. */
 class Socket implements ServerEnd {
+  readonly client: string;
   readonly #machine: Machine;
   readonly #server: ServerHost;
   readonly #listener: SocketListener;
@@ -272,10 +273,11 @@ class Socket implements ServerEnd {
   #isOver = false;
 
   constructor(machine: Machine, server: ServerHost, listener: SocketListener) {
+    this.client = machine.name;
     this.#machine = machine;
     this.#server = server;
     this.#listener = listener;
-    const latency = latencyOf(machine.random);
+    const latency = latencyOf(machine.random, server.isQuiet);
     this.there = new Link(machine.time, latency);
     this.back = new Link(machine.time, latency);
     this.there.send(() => this.#atServer(() => this.#accept()), { kind: 'connect' });
@@ -322,14 +324,10 @@ class Socket implements ServerEnd {
 
   #execute(name: string, args: readonly string[], answered: (reply: Reply) => void): void {
     if (!this.#server.isUp) return;
-    const [channel = ''] = args;
-    let reply: Reply;
-    if (name === 'SUBSCRIBE') {
-      this.#server.model.subscribe(channel, this);
-      reply = 1;
-    } else {
-      reply = this.#server.execute(this.#machine.name, name, args);
-    }
+    const reply =
+      name === 'SUBSCRIBE'
+        ? this.#server.subscribe(this, args)
+        : this.#server.execute(this.client, name, args);
     this.#deliver({ kind: 'reply', name, reply }, () => {
       this.#listener.heard(Buffer.from('+'));
       answered(reply);

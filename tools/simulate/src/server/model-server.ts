@@ -3,7 +3,7 @@ import { type BreakName, BREAKS } from './breaks.js';
 import { type CommandContext, execute } from './commands.js';
 import { type Entry, Keyspace } from './keyspace.js';
 import type { LuaScripts } from './lua-scripts.js';
-import { ErrorReply, type Reply } from './reply.js';
+import { ErrorReply, FULL, noRight, noRightInScript, type Reply } from './reply.js';
 
 /** What a connection hears without having asked. */
 export interface Subscriber {
@@ -31,6 +31,11 @@ export interface ScriptRun {
   readonly messages: readonly (readonly [channel: string, message: string])[];
 }
 
+/** Commands that a server with a full memory refuses, of those that the library uses. */
+const NEEDS_MEMORY = new Set(['SET', 'ZADD']);
+/** Once one of these was sent, a script may send the others, too: it must not end half-way. */
+const WRITES = new Set(['SET', 'ZADD', 'ZREM', 'DEL', 'PEXPIRE']);
+
 /** The hashes of scripts, which are computed once. */
 const SHAS = new Map<string, string>();
 
@@ -42,6 +47,10 @@ export class ModelServer {
   /** The scripts that it knows, by their hash. */
   readonly #known = new Map<string, string>();
   readonly #channels = new Map<string, Set<Subscriber>>();
+  /** Whether its memory is full, and it may evict nothing. */
+  isFull = false;
+  /** The commands to which the library has no right. */
+  readonly refused = new Set<string>();
 
   constructor(options: ModelServerOptions) {
     this.#options = options;
@@ -52,6 +61,8 @@ export class ModelServer {
 
   command(name: string, args: readonly string[]): Reply {
     const [first = ''] = args;
+    if (this.refused.has(name.toUpperCase())) return noRight(name.toLowerCase());
+    if (this.isFull && NEEDS_MEMORY.has(name.toUpperCase())) return FULL;
     switch (name.toUpperCase()) {
       case 'INFO':
         return `redis_version:7.4.0\r\nrun_id:${String(this.#runId).padStart(40, '0')}\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n`;
@@ -75,6 +86,10 @@ export class ModelServer {
   subscribe(channel: string, subscriber: Subscriber): void {
     const subscribers = this.#channels.get(channel) ?? new Set();
     this.#channels.set(channel, subscribers.add(subscriber));
+  }
+
+  listens(subscriber: Subscriber): boolean {
+    return [...this.#channels.values()].some((subscribers) => subscribers.has(subscriber));
   }
 
   unsubscribe(subscriber: Subscriber): void {
@@ -126,7 +141,11 @@ export class ModelServer {
     const { scripts, breaks, ran, micros } = this.#options;
     const instead = breaks === undefined ? undefined : BREAKS[breaks];
     const messages: [channel: string, message: string][] = [];
+    let hasWritten = false;
     const reply = scripts.run(script, keys, args, (name, given) => {
+      if (this.refused.has(name)) return noRightInScript(name.toLowerCase());
+      if (this.isFull && !hasWritten && NEEDS_MEMORY.has(name)) return FULL;
+      hasWritten ||= WRITES.has(name);
       const broken = instead?.({ context, name, args: given });
       if (name === 'PUBLISH') messages.push([given[0] ?? '', given[1] ?? '']);
       return broken === undefined ? execute(context, name, given) : broken;

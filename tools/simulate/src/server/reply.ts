@@ -8,6 +8,20 @@ export class StatusReply {
   constructor(readonly text: string) {}
 }
 
+/** @param command in small letters */
+export function noRight(command: string): ErrorReply {
+  return new ErrorReply(`NOPERM User app has no permissions to run the '${command}' command`);
+}
+
+/** The same to a script. */
+export function noRightInScript(command: string): ErrorReply {
+  return new ErrorReply(
+    `ERR ACL failure in script: User app has no permissions to run the '${command}' command`,
+  );
+}
+
+export const FULL = new ErrorReply("OOM command not allowed when used memory > 'maxmemory'.");
+
 export type Reply = string | number | null | StatusReply | ErrorReply | readonly Reply[];
 
 export const OK = new StatusReply('OK');

@@ -1,0 +1,47 @@
+import type { Call } from './calls.js';
+import { type Calm, HEALING_MS, type Span } from './calm.js';
+import type { Finding } from './finding.js';
+
+/**
+ * While nothing disturbs the server or the process, no call fails, and none is told that a key is busy which nobody has
+ * or waits for. A full memory takes nothing from who holds a key already, or has a place in the queue.
+ */
+export function failures(calls: readonly Call[], calm: Calm): Finding[] {
+  return calls.flatMap((call): Finding[] => {
+    const { name, process, keys, calledAt, endedAt, leaseMs, outcome, error = '' } = call;
+    if (endedAt === undefined || calledAt.at >= endedAt) return [];
+    const from = calledAt.at - leaseMs - HEALING_MS;
+    const lack = calm.lackIn(from, endedAt);
+    const isCalm =
+      calm.ofServerDespiteLack(from, endedAt) &&
+      (lack === undefined || isBefore(call, lack, calm)) &&
+      calm.of((other) => other === process, from, endedAt + HEALING_MS) &&
+      keys.every((key) => calm.ofKey(key, from, endedAt));
+    if (!isCalm) return [];
+    if (outcome === 'failed' && !calm.bounds.mayFail) {
+      const text = `${name} failed, and nothing was disturbed: ${error}`;
+      return [{ rule: 'no call fails without a reason', at: endedAt, text }];
+    }
+    const isWanted = calls.some(
+      (other) =>
+        other !== call &&
+        other.keys.some((key) => keys.includes(key)) &&
+        other.calledAt.at < endedAt &&
+        Math.max(other.freeAt, other.endedAt ?? Infinity) + HEALING_MS > calledAt.at,
+    );
+    if (outcome !== 'busy' || isWanted) return [];
+    const text = `${name} was told that ${keys.join(', ')} is busy, and nobody had it`;
+    return [{ rule: 'a free key is served', at: endedAt, text }];
+  });
+}
+
+/** Whether a call has held its key, or has had its place behind somebody who lives, before the memory was full. */
+function isBefore(
+  { entered, calledAt, endedAt = Infinity }: Call,
+  lack: Span,
+  calm: Calm,
+): boolean {
+  if (entered !== undefined) return entered.at + HEALING_MS < lack.from;
+  const { at } = calledAt;
+  return at + HEALING_MS < lack.from && calm.of(() => true, at - HEALING_MS, endedAt);
+}

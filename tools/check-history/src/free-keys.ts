@@ -1,0 +1,52 @@
+import type { Call } from './calls.js';
+import { type Calm, HEALING_MS, type Span } from './calm.js';
+import type { Finding } from './finding.js';
+
+/** For how long a process that has died may be granted a key before the next one gets it, beside a round trip. */
+const DEAD_GRANT_MS = 1_100;
+
+/**
+ * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies
+ * or stands still may have been granted it, and then keeps it for a lease. A full memory is no reason for whoever was
+ * in the queue before, if the key was released.
+ */
+export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
+  const leaseMs = Math.max(0, ...calls.map((call) => call.leaseMs));
+  const taken = calls.flatMap((call) => {
+    // A call for several keys may hold one of them while it waits for the others.
+    const since = call.keys.length > 1 ? call.calledAt : call.entered;
+    return since === undefined ? [] : [{ from: since.at, until: call.freeAt }];
+  });
+  return calls.flatMap((call) => {
+    const from = call.calledAt.at;
+    const until = call.entered?.at ?? call.endedAt;
+    if (call.keys.length > 1 || until === undefined) return [];
+    const since = from - leaseMs - HEALING_MS;
+    if (!calm.ofServerDespiteLack(since, until) || !calm.ofKey(key, since, until)) return [];
+    const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
+    const limitMs = calm.bounds.freeMs + calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
+    const lack = calm.lackIn(since, until);
+    const isReleased = (gap: Span): boolean =>
+      lack === undefined ||
+      (from + HEALING_MS < lack.from && calls.some(({ leftAt }) => leftAt === gap.from));
+    const gap = gapsIn(from, until, taken).find(
+      (each) => each.until - each.from > limitMs && isReleased(each),
+    );
+    if (gap === undefined) return [];
+    const freeMs = Math.round(gap.until - gap.from);
+    const text = `${call.name} waited for '${key}', which was free for ${freeMs} ms`;
+    return [{ rule: 'a free key is served', at: until, text }];
+  });
+}
+
+/** When nothing was taken, between two moments. */
+function gapsIn(from: number, until: number, taken: readonly Span[]): Span[] {
+  const gaps: Span[] = [];
+  let free = from;
+  for (const span of [...taken].sort((a, b) => a.from - b.from)) {
+    if (span.from >= until) break;
+    if (span.from > free) gaps.push({ from: free, until: span.from });
+    free = Math.max(free, span.until);
+  }
+  return until > free ? [...gaps, { from: free, until }] : gaps;
+}
