@@ -1,11 +1,8 @@
 /** `npm run docs`: the site is built, every link in it leads somewhere, and it can be used at a desk and on a phone. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import axe from 'axe-core';
-import { findChromium } from 'dev-servers';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { extname, join, posix } from 'node:path';
 import { sidebar } from '../../docs/.vitepress/pages.mjs';
@@ -13,6 +10,7 @@ import { readRelease } from '../../tools/bench/src/report/files.js';
 import { LIBRARY } from '../api/entry-points.js';
 import { readDocument, ROOT } from '../api/markdown.js';
 import { describeWithChromium } from '../support/describe-if.js';
+import { useChromium, usePages } from '../support/own-chromium.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
 
 const BUILD_LIMIT_MS = 600_000;
@@ -156,35 +154,20 @@ describe('the facts on the first screen', () => {
 });
 
 describeWithChromium('the site in a browser', () => {
-  let server: Server;
-  let browser: Browser;
-  let url: string;
   const requests: string[] = [];
   const complaints: string[] = [];
 
-  beforeAll(async () => {
-    server = createServer((request, response) => {
-      const path = decodeURIComponent((request.url ?? '/').split('?')[0] as string);
-      const file = join(site, fileOf(path));
-      if (!existsSync(file)) return response.writeHead(404).end();
-      response.writeHead(200, {
-        'content-type': TYPES[extname(file)] ?? 'text/plain',
-        'cache-control': 'max-age=3600', // the site does not change meanwhile
-      });
-      response.end(readFileSync(file));
+  const pages = usePages((request, response) => {
+    const path = decodeURIComponent((request.url ?? '/').split('?')[0] as string);
+    const file = join(site, fileOf(path));
+    if (!existsSync(file)) return response.writeHead(404).end();
+    response.writeHead(200, {
+      'content-type': TYPES[extname(file)] ?? 'text/plain',
+      'cache-control': 'max-age=3600', // the site does not change meanwhile
     });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    browser = await chromium.launch({
-      executablePath: findChromium() as string,
-      args: ['--no-sandbox'],
-    });
+    return response.end(readFileSync(file));
   });
-
-  afterAll(async () => {
-    await browser?.close();
-    server?.close();
-  });
+  const browser = useChromium();
 
   // Overflow does not depend on the colours, nor the colours on the width.
   describe.each([
@@ -232,7 +215,7 @@ describeWithChromium('the site in a browser', () => {
         if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
       });
       page.on('pageerror', (error) => complaints.push(error.message));
-      await page.goto(`${url}${path}`, { waitUntil: 'networkidle' });
+      await page.goto(`${pages.url}${path}`, { waitUntil: 'networkidle' });
       return page;
     }
   });
@@ -244,7 +227,7 @@ describeWithChromium('the site in a browser', () => {
     'on %s, the home shows code, picture, facts and the version in one screen',
     async (_, width, height) => {
       const page = await browser.newPage({ viewport: { width, height } });
-      await page.goto(url, { waitUntil: 'networkidle' });
+      await page.goto(pages.url, { waitUntil: 'networkidle' });
       const bottoms = await page.evaluate<number[]>(`
       ['.vp-doc pre', '.vp-doc picture img', '.vp-doc ul li:last-child'].map(
         (shown) => document.querySelector(shown).getBoundingClientRect().bottom,
@@ -271,7 +254,7 @@ describeWithChromium('the site in a browser', () => {
         for (const width of [390, 1440]) {
           await page.setViewportSize({ width, height: 900 });
           // Loaded again, because a picture for another width comes later than the change of the width.
-          await page.goto(`${url}/${path}`, { waitUntil: 'load' });
+          await page.goto(`${pages.url}/${path}`, { waitUntil: 'load' });
           const faults = await page.evaluate<object>(FAULTS);
           if (Object.keys(faults).length > 0) found.push({ path, width, ...faults });
         }
@@ -284,7 +267,7 @@ describeWithChromium('the site in a browser', () => {
 
   it('the site has sent no request to the network, and logged no error', () => {
     expect(requests.length).toBeGreaterThan(20);
-    expect(requests.filter((address) => !address.startsWith(url))).toEqual([]);
+    expect(requests.filter((address) => !address.startsWith(pages.url))).toEqual([]);
     expect(complaints).toEqual([]);
   });
 });

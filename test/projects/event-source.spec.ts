@@ -1,5 +1,5 @@
 /** Event streams under a lock, read by the EventSource of Chromium, which reconnects by itself or never. */
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   Controller,
   Get,
@@ -11,14 +11,13 @@ import {
 } from '@nestjs/common';
 import { APP_FILTER } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { findChromium } from 'dev-servers';
 import { Locked, LockExceptionFilter, LockInterceptor } from 'nestjs-locked';
 import { LockTestingModule, TestLocks } from 'nestjs-locked/testing';
-import { type Browser, chromium } from 'playwright-core';
 import { NEVER, type Observable, of, startWith } from 'rxjs';
 import { describeWithChromium } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp } from '../support/nest-app.js';
+import { useChromium } from '../support/own-chromium.js';
 
 @Injectable()
 class Stock {
@@ -79,18 +78,7 @@ class StockController {
 }
 
 describeWithChromium('the EventSource of Chromium', () => {
-  let browser: Browser;
-
-  beforeAll(async () => {
-    browser = await chromium.launch({
-      executablePath: findChromium() as string,
-      args: ['--no-sandbox'],
-    });
-  });
-
-  afterAll(async () => {
-    await browser?.close();
-  });
+  const browser = useChromium();
 
   describe.each([
     ['Express', undefined],

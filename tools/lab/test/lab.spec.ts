@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import axe from 'axe-core';
 import type { HistoryLine } from 'check-history';
-import { findChromium } from 'dev-servers';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,6 +10,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import { ROOT } from '../../../test/api/markdown.js';
 import { describeWithChromium } from '../../../test/support/describe-if.js';
 import { endWithTests } from '../../../test/support/end-with-tests.js';
+import { useChromium } from '../../../test/support/own-chromium.js';
 import { ACCIDENTS, whyNot } from '../src/accidents.js';
 import { deviationOf, isExpected } from '../src/expected.js';
 import { readOptions } from '../src/options.js';
@@ -251,17 +251,9 @@ interface Drawn {
 }
 
 describeWithChromium('lab-report.html in a browser', () => {
-  let browser: Browser;
+  const browser = useChromium();
   const requests: string[] = [];
   const complaints: string[] = [];
-
-  beforeAll(async () => {
-    browser = await chromium.launch({
-      executablePath: findChromium() as string,
-      args: ['--no-sandbox'],
-    });
-  }, RUN_LIMIT_MS);
-  afterAll(() => browser?.close());
 
   it('asks nothing of the network and complains of nothing', async () => {
     const page = await open();

@@ -1,12 +1,12 @@
 /** The report of the run that was saved, at a desk and on a phone: one screen tells it, and nothing is cut off. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { findChromium } from 'dev-servers';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { describeWithChromium } from '../../../test/support/describe-if.js';
+import { useChromium } from '../../../test/support/own-chromium.js';
 import { writePages } from '../src/report/write-report.js';
 import { STAGES } from '../src/stages/index.js';
 
@@ -16,16 +16,8 @@ const report = join(folder, 'public/lab/report.html');
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describeWithChromium('the report', () => {
-  let browser: Browser;
-
-  beforeAll(async () => {
-    writePages(folder);
-    browser = await chromium.launch({
-      executablePath: findChromium() as string,
-      args: ['--no-sandbox'],
-    });
-  }, 60_000);
-  afterAll(() => browser?.close());
+  beforeAll(() => void writePages(folder), 60_000);
+  const browser = useChromium();
 
   describe.each([
     ['a phone', 390, 844],

@@ -1,18 +1,16 @@
 /** The simulator in a browser: its histories are those of Node, and what a reader does by hand is part of them. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import axe from 'axe-core';
-import { findChromium } from 'dev-servers';
 import { build, stop } from 'esbuild';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { readDocument, ROOT } from '../../../test/api/markdown.js';
 import { describeWithChromium } from '../../../test/support/describe-if.js';
 import { eventually } from '../../../test/support/eventually.js';
+import { useChromium, usePages } from '../../../test/support/own-chromium.js';
 import { runCommand, UNGUARDED } from '../../../test/support/run-command.js';
 import { bundlePage, WORLD } from '../bundle.mjs';
 import { hashOf, linkedBy } from '../src/page/view-link.js';
@@ -57,30 +55,15 @@ describe('the link', () => {
 });
 
 describeWithChromium('the simulator in Chromium', () => {
-  let server: Server;
-  let browser: Browser;
-  let url: string;
   const requests: string[] = [];
   const complaints: string[] = [];
 
-  beforeAll(async () => {
-    server = createServer(({ url: path = '' }, response) => {
-      const name = path.slice(BASE.length);
-      response.setHeader('content-type', name === '' ? 'text/html' : 'text/javascript');
-      response.end(name === '' ? HTML : readFileSync(join(folder, name)));
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}${BASE}`;
-    browser = await chromium.launch({
-      executablePath: findChromium() as string,
-      args: ['--no-sandbox'],
-    });
+  const pages = usePages(({ url: path = '' }, response) => {
+    const name = path.slice(BASE.length);
+    response.setHeader('content-type', name === '' ? 'text/html' : 'text/javascript');
+    response.end(name === '' ? HTML : readFileSync(join(folder, name)));
   });
-
-  afterAll(async () => {
-    await browser?.close();
-    server?.close();
-  });
+  const browser = useChromium();
 
   // Together, they have several kinds of faults, and calls of all kinds. A nested call joins the hold around it.
   it.each([24, 31, 43])('plays the history of Node for seed %i, byte by byte', async (seed) => {
@@ -243,7 +226,7 @@ describeWithChromium('the simulator in Chromium', () => {
   it('has sent no request elsewhere, and logged no error', () => {
     expect(requests.length).toBeGreaterThan(20);
     expect(
-      requests.filter((address) => !/^data:/.test(address) && !address.startsWith(url)),
+      requests.filter((address) => !/^data:/.test(address) && !address.startsWith(pages.url)),
     ).toEqual([]);
     expect(complaints).toEqual([]);
   });
@@ -261,7 +244,7 @@ describeWithChromium('the simulator in Chromium', () => {
       if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
     });
     page.on('pageerror', (error) => complaints.push(error.message));
-    await page.goto(`${url}${hash}`);
+    await page.goto(`${pages.url}${BASE}${hash}`);
     await page.locator('.process').first().waitFor();
     return page;
   }
