@@ -62,10 +62,13 @@ describe('lockKey', () => {
     ['null', '%6eull'],
     ['NaN', '%4eaN'],
     ['nullable', 'nullable'],
+    ['a-undefined', 'a-%75ndefined'],
+    ['a/null', 'a/%6eull'],
   ])('escapes %j', (value, escaped) => {
     expect(lockKey`stock:${value}`).toBe(`stock:${escaped}`);
     expect(() => assertLockKey(lockKey`stock:${value}`)).not.toThrow();
     expect(() => assertLockKey(lockKey`stock:${value}:render`)).not.toThrow();
+    expect(() => assertLockKey(lockKey`${value}`)).not.toThrow();
   });
 
   it.each([
@@ -156,6 +159,13 @@ describe('assertLockKey', () => {
     '$id',
     '[object]',
     'undefined-behaviour',
+    'post:how-to-handle-null',
+    'post-about-undefined',
+    '/orders?filter=null',
+    'network:fe80::',
+    'app::user',
+    'pair:1,2',
+    'stock:*',
     'stock:nullable:annulled',
     lockKey`post:${'<b>{x}</b> ${y} /:z [object Object]'}`,
   ])('accepts %p', (key) => {
@@ -198,6 +208,11 @@ describe('assertLockKey', () => {
       'put the value in with lockKey',
     ],
     ['stock:undefined', "its part 'undefined' is what a missing value becomes", 'with lockKey'],
+    ['order-undefined', "its part 'undefined' is what a missing value becomes", 'with lockKey'],
+    ['order_null', "its part 'null'", 'put it in with lockKey'],
+    ['id=NaN', "its part 'NaN'", 'put it in with lockKey'],
+    ['stock:', "its part '' is what a missing value becomes", 'put it in with lockKey'],
+    ['stock:1,stock:2', 'it is one key, and looks like several', "pass a list: ['a', 'b']"],
     ['undefined', "its part 'undefined'", 'check the value before the call'],
     ['tenant/null/mail', "its part 'null'", 'put it in with lockKey'],
     ['NaN:stock', "its part 'NaN'", 'check the value before the call'],

@@ -245,6 +245,12 @@ describe('LockInterceptor', () => {
       'stock:#params.id',
       "Invalid key template 'stock:#params.id' of LockInterceptor: '#params.id' is not filled in, so that all calls would share one lock; write 'stock:<params.id>'",
     ],
+    [
+      'stock::id',
+      "':id' is not filled in, so that all calls would share one lock; write 'stock:<params.id>', or another text if no value is meant",
+    ],
+    ['stock:#orderId', "'#orderId' is not filled in"],
+    ['stock:$1', "'$1' is not filled in"],
     ['stock::params.id', "':params.id' is not filled in"],
     [
       ':params.id',

@@ -381,6 +381,7 @@ describe('@Locked: decoration', () => {
     it.each([
       ['stock:#id', '#id', 'stock:<id>'],
       ['stock:$id', '$id', 'stock:<id>'],
+      ['stock:@id', '@id', 'stock:<id>'],
       ['stock:%id', '%id', 'stock:<id>'],
       ['stock::id', ':id', 'stock:<id>'],
       ['stock:[id]', '[id]', 'stock:<id>'],
@@ -398,6 +399,16 @@ describe('@Locked: decoration', () => {
       expect(decorated(meant)).not.toThrow();
     });
 
+    it.each(['$1', '?', '?0', ':0', '#p0', '#a0', '#args[0]', 'arguments[0]'])(
+      'is refused as a position: %s',
+      (position) => {
+        expect(decorated(`stock:${position}`)).toThrow(
+          `'${position}' is not filled in, so that all calls would share one lock; write a placeholder in angle brackets, or another text if no value is meant`,
+        );
+        expect(decorated(`stock:${position}:<id>`)).not.toThrow();
+      },
+    );
+
     it('is refused for a parameter that is taken out of its argument', () => {
       expect(decorated('stock:#price')).toThrow("'#price' is not filled in");
     });
@@ -405,6 +416,9 @@ describe('@Locked: decoration', () => {
     it.each([
       'stock:id',
       'stock:#ids',
+      'stock:#1',
+      'price:$10',
+      'really?',
       'stock:#id-list',
       'stock:[id',
       'stock:[id and order]',

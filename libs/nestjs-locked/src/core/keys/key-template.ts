@@ -11,7 +11,7 @@ import {
   textProblem,
 } from './lock-key.js';
 import { parsePlaceholder, type Placeholder, placeholderFor } from './placeholder.js';
-import { asTemplate, markedProblem } from './reserved-text.js';
+import { asTemplate, markedProblem, positionProblem } from './reserved-text.js';
 
 /**
  * A key with placeholders: `stock:<id>`, `stock:<order.sku>`, `stock:<0.sku>`. With a list, as in
@@ -44,15 +44,16 @@ export class KeyTemplate {
   /**
    * Refuses `stock:#id` if `id` is a value of the call: the author took another language's placeholder.
    *
-   * @param isKnown whether the call has a value that begins so
+   * @param isKnown whether the call has a value that begins so, or the placeholder to write
    * @throws LockConfigError unless the template also has the placeholder itself
    */
-  assertFilledIn(isKnown: (placeholder: Placeholder) => boolean): void {
+  assertFilledIn(isKnown: (placeholder: Placeholder) => string | boolean): void {
     const used = new Set(this.placeholders.map(({ root }) => root));
-    const problem = markedProblem(
-      this.text,
-      (placeholder) => !used.has(placeholder.root) && isKnown(placeholder),
-    );
+    const problem =
+      markedProblem(
+        this.text,
+        (placeholder) => !used.has(placeholder.root) && isKnown(placeholder),
+      ) ?? (used.size === 0 ? positionProblem(this.text) : undefined);
     if (problem !== undefined) this.#misuse(problem);
   }
 

@@ -11,10 +11,10 @@ export const MAX_KEY_BYTES = 512;
  * The separator (`:`), hash tag braces (`{}`), the brackets of placeholders (`<>`), characters that would break a log
  * line, and the escape character itself: with all of these encoded, `<a>:<b>` is the same key only for the same pair of
  * values, and a value is never mistaken for a placeholder. Nor is the text behind it, as in `<path>:render`, for which
- * a final `/` is encoded as well: `/:render` would be a route parameter. Of `undefined`, `null` and `NaN`, which are a
- * missing value in a key that was put together by hand, the first letter is encoded.
+ * a final `/` is encoded as well: `/:render` would be a route parameter. Of `undefined`, `null` and `NaN` at the
+ * end, which are a missing value in a key that was put together by hand, the first letter is encoded.
  */
-const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|^(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
+const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|(?<=^|[-_.=/])(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
 
 /** All lone surrogates would become the same bytes in Redis. */
 export const LONE_SURROGATE = /\p{Cs}/u;

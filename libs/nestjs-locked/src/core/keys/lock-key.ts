@@ -4,8 +4,14 @@ import { describeValue, shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 import { asKeyFor, asTag, reservedProblem } from './reserved-text.js';
 
-/** A whole part of a key that was put together by hand. */
-const MISSING = /(?:^|[:/])(undefined|null|NaN)(?=$|[:/])/;
+/** A whole part of a key that was put together by hand, or all that follows its only word: `order-undefined`. */
+const MISSING = /(?:^|[:/]|^[A-Za-z]+[-_.=])(undefined|null|NaN)(?=$|[:/])/;
+
+/** An IPv6 prefix may end with two colons. */
+const ENDS_EMPTY = /[^:]:$/;
+
+/** `stock:1,stock:2` */
+const LIST = /^([\w-]+:)[^,]*,\s*\1/;
 
 /**
  * Builds a key. Values are escaped, so that none can spill into another part of the key, and obvious mistakes are
@@ -50,7 +56,7 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
  * Checks a literal key.
  *
  * @throws LockKeyError unless it is a string of 1 to 512 bytes without placeholders, braces, line breaks or control
- * characters, and no part of it is `undefined`, `null` or `NaN`
+ * characters, no part of it is `undefined`, `null` or `NaN`, and the last one is not empty
  */
 export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
@@ -85,7 +91,8 @@ export function keyProblem(key: string): string | undefined {
   return (
     sizeProblem(key) ??
     textProblem(key, () => `write ${asTag(key)}, or ${asKeyFor(key)}`) ??
-    missingProblem(key, 'check the value before the call, or put it in with lockKey')
+    missingProblem(key, 'check the value before the call, or put it in with lockKey') ??
+    (LIST.test(key) ? "it is one key, and looks like several; pass a list: ['a', 'b']" : undefined)
   );
 }
 
@@ -94,7 +101,7 @@ export function keyProblem(key: string): string | undefined {
  * @param remedy what to do about it
  */
 export function missingProblem(key: string, remedy: string): string | undefined {
-  const [, value] = MISSING.exec(key) ?? [];
+  const [, value = ENDS_EMPTY.test(key) ? '' : undefined] = MISSING.exec(key) ?? [];
   if (value === undefined) return undefined;
   return `its part '${value}' is what a missing value becomes as text, so that all calls would share one lock; ${remedy}`;
 }

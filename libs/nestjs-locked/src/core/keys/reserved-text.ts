@@ -11,13 +11,16 @@ const PLACEHOLDERS =
 const NAME = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*(?:\.[\p{ID_Continue}$]+)*)`;
 
 /**
- * `#id`, `$id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key, each may
- * also be plain text.
+ * `#id`, `$id`, `@id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key, each
+ * may also be plain text.
  */
 const MARKED = new RegExp(
-  String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\))`,
+  String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$@%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\))`,
   'gu',
 );
+
+/** The first argument in SQL, Spring and JavaScript, as a whole part of the text. */
+const POSITION = /(?<=^|[:/_-])(?:\$\d|\?\d?|:\d|#[ap]\d|#?arg(?:ument)?s\[\d\])(?=$|[:/_-])/;
 
 const BRACES = 'braces are reserved for the hash tag of Redis Cluster';
 
@@ -48,23 +51,33 @@ export function reservedProblem(text: string, remedy: () => string): string | un
 /**
  * The problem of a template in which a known name is written as in another language, such as `stock:#id`.
  *
- * @param isKnown whether the call has a value of this name, which the template does not use yet
+ * @param isKnown whether the call has a value of this name, which the template does not use yet; or its placeholder
  * @returns undefined if there is none
  */
 export function markedProblem(
   text: string,
-  isKnown: (placeholder: Placeholder) => boolean,
+  isKnown: (placeholder: Placeholder) => string | boolean,
 ): string | undefined {
   let found: string | undefined;
   const template = text.replace(MARKED, (marked, ...names: (string | undefined)[]) => {
     const placeholder = placeholderFor(names.slice(0, 3).join(''));
-    if (placeholder === undefined || !isKnown(placeholder)) return marked;
+    const known = placeholder !== undefined && isKnown(placeholder);
+    if (known === false) return marked;
     found ??= marked;
-    return placeholder.text;
+    return known === true ? (placeholder).text : known;
   });
   return (
     found &&
     `${notFilledIn(found)}; write ${quoted(template)}, or another text if no value is meant`
+  );
+}
+
+/** The problem of a template without placeholders that has the position of an argument, such as `stock:$1`. */
+export function positionProblem(text: string): string | undefined {
+  const [found] = POSITION.exec(text) ?? [];
+  return (
+    found &&
+    `${notFilledIn(found)}; write a placeholder in angle brackets, or another text if no value is meant`
   );
 }
 

@@ -57,7 +57,10 @@ class RequestKeyTemplate implements KeyOfRequest {
     // Node converts header names to lower case.
     this.#text = text.replaceAll(/<headers\.[^<>]*>/g, (placeholder) => placeholder.toLowerCase());
     const template = new KeyTemplate(this.#text, 'LockInterceptor', ALL_ROOTS);
-    template.assertFilledIn(({ root, path }) => ALL_ROOTS.includes(root) && path.length > 0);
+    template.assertFilledIn(({ root, path }) => {
+      if (ALL_ROOTS.includes(root)) return path.length > 0;
+      return /^id$|Id$/.test(root) && `<params.${root}>`; // nothing is called so but what has a value
+    });
     this.#placeholders = template.placeholders;
     for (const { text: shown, root } of this.#placeholders) {
       if (ALL_ROOTS.includes(root)) continue;
