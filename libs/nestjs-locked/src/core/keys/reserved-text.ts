@@ -11,8 +11,8 @@ const PLACEHOLDERS =
 const NAME = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*(?:\.[\p{ID_Continue}$]+)*)`;
 
 /**
- * `#id`, `$id`, `@id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key, each
- * may also be plain text.
+ * `#id`, `$id`, `@id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key,
+ * each may also be plain text.
  */
 const MARKED = new RegExp(
   String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$@%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\))`,
