@@ -1,4 +1,5 @@
 import { type Bounds, boundsOf } from './bounds.js';
+import type { Call } from './calls.js';
 import type { HistoryLine, OfProcess } from './history.js';
 
 /** For how long nobody gets a key that was taken away, and how long everybody takes to know. */
@@ -12,28 +13,55 @@ export interface Span {
   readonly until: number;
 }
 
+interface Disturbance extends Span {
+  /** The keys that it concerns; all if there are none. */
+  readonly keys: readonly string[] | undefined;
+}
+
+interface Events {
+  readonly bounds: Bounds;
+  readonly disturbances: readonly Disturbance[];
+  readonly lacks: readonly Span[];
+  readonly takenAway: readonly (Span & { readonly key: string })[];
+  readonly absences: readonly { readonly at: number; readonly process: string }[];
+  readonly deaths: readonly number[];
+}
+
 /** When something was done to the server, or to a process. */
 export class Calm {
-  readonly bounds: Bounds;
-  readonly #disturbances: readonly Span[];
-  readonly #lacks: readonly Span[];
-  readonly #takenAway: readonly (Span & { readonly key: string })[];
-  readonly #absences: readonly { readonly at: number; readonly process: string }[];
-  readonly #deaths: readonly number[];
+  static in(lines: readonly HistoryLine[]): Calm {
+    return new Calm({
+      bounds: boundsOf(lines),
+      disturbances: lines.flatMap((line) => disturbanceIn(line)),
+      lacks: lines.flatMap((line) =>
+        line.type === 'memory full' ? [{ from: line.at, until: line.until }] : [],
+      ),
+      takenAway: lines.flatMap((line) =>
+        line.type === 'taken away'
+          ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
+          : [],
+      ),
+      deaths: lines.flatMap(({ type, at }) => (type === 'died' ? [at] : [])),
+      absences: lines.flatMap((line) => (isAbsence(line) ? [line] : [])),
+    });
+  }
 
-  constructor(lines: readonly HistoryLine[]) {
-    this.bounds = boundsOf(lines);
-    this.#disturbances = lines.flatMap((line) => disturbanceIn(line));
-    this.#lacks = lines.flatMap((line) =>
-      line.type === 'memory full' ? [{ from: line.at, until: line.until }] : [],
-    );
-    this.#takenAway = lines.flatMap((line) =>
-      line.type === 'taken away'
-        ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
-        : [],
-    );
-    this.#deaths = lines.flatMap(({ type, at }) => (type === 'died' ? [at] : []));
-    this.#absences = lines.flatMap((line) => (isAbsence(line) ? [line] : []));
+  private constructor(private readonly events: Events) {}
+
+  /** What concerns the keys of these calls, and their processes. */
+  about(calls: readonly Call[]): Calm {
+    const { disturbances, absences, ...others } = this.events;
+    const wanted = new Set(calls.flatMap((call) => call.keys));
+    const processes = new Set(calls.map(({ process }) => process));
+    return new Calm({
+      ...others,
+      disturbances: disturbances.filter(({ keys }) => keys?.some((key) => wanted.has(key)) ?? true),
+      absences: absences.filter(({ process }) => processes.has(process)),
+    });
+  }
+
+  get bounds(): Bounds {
+    return this.events.bounds;
   }
 
   /** Whether nothing has disturbed the server between these times. */
@@ -43,17 +71,17 @@ export class Calm {
 
   /** The same, but its memory may have been full. */
   ofServerDespiteLack(from: number, until: number): boolean {
-    return !this.#disturbances.some(isIn(from, until));
+    return !this.events.disturbances.some(isIn(from, until));
   }
 
   /** The first time, between these, at which its memory was full. */
   lackIn(from: number, until: number): Span | undefined {
-    return this.#lacks.find(isIn(from, until));
+    return this.events.lacks.find(isIn(from, until));
   }
 
   /** Whether nobody has taken the key away. */
   ofKey(key: string, from: number, until: number): boolean {
-    return !this.#takenAway.some((span) => span.key === key && isIn(from, until)(span));
+    return !this.events.takenAway.some((span) => span.key === key && isIn(from, until)(span));
   }
 
   /** Whether nothing has disturbed the server, and every process went on as usual. */
@@ -63,20 +91,22 @@ export class Calm {
 
   /** How many processes had died by then. One that died without a word still has its place in the queue. */
   deadAt(until: number): number {
-    return this.#deaths.filter((at) => at < until).length;
+    return this.events.deaths.filter((at) => at < until).length;
   }
 
   /** Whether these processes went on as usual. */
   of(isMeant: (process: string) => boolean, from: number, until: number): boolean {
-    return !this.#absences.some(({ at, process }) => at > from && at < until && isMeant(process));
+    return !this.events.absences.some(
+      ({ at, process }) => at > from && at < until && isMeant(process),
+    );
   }
 }
 
-function disturbanceIn(line: HistoryLine): Span[] {
+function disturbanceIn(line: HistoryLine): Disturbance[] {
   const { at, type } = line;
-  if (type === 'disturbed') return [{ from: at, until: line.until ?? at }];
+  if (type === 'disturbed') return [{ from: at, until: line.until ?? at, keys: line.keys }];
   const isAtOnce = ['clock set back', 'clock set forward', 'lost data'].includes(type);
-  return isAtOnce ? [{ from: at, until: at }] : [];
+  return isAtOnce ? [{ from: at, until: at, keys: undefined }] : [];
 }
 
 function isIn(from: number, until: number): (span: Span) => boolean {

@@ -12,19 +12,20 @@ import { orderOfWaiters } from './order.js';
 const WAIT_SLACK_MS = 7_000;
 /** @param lines a whole history, with its end */
 export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
-  const calm = new Calm(lines);
+  const calm = Calm.in(lines);
   const calls = readCalls(lines, calm.bounds);
   const keys = new Set(calls.flatMap((call) => call.keys));
   return [
     ...[...keys].flatMap((key) => {
       const ofKey = calls.filter((call) => call.keys.includes(key));
+      const about = calm.about(ofKey);
       return [
-        ...exclusion(lines, key, ofKey, calm),
+        ...exclusion(lines, key, ofKey, about),
         ...risingFences(lines, key, ofKey),
-        ...keptKeys(key, ofKey, calm),
-        ...servedKeys(key, ofKey, calm),
-        ...deadHolders(key, ofKey, calm),
-        ...orderOfWaiters(key, ofKey, calm),
+        ...keptKeys(key, ofKey, about),
+        ...servedKeys(key, ofKey, about),
+        ...deadHolders(key, ofKey, about),
+        ...orderOfWaiters(key, ofKey, about),
       ];
     }),
     ...handOvers(calls, calm),
@@ -135,7 +136,8 @@ function endings(lines: readonly HistoryLine[], calls: readonly Call[], calm: Ca
     }
     const until = call.entered?.at ?? call.endedAt;
     const waitedMs = until - call.calledAt.at - call.pausedMs;
-    const isCalm = calm.ofServer(call.calledAt.at - WAIT_SLACK_MS, until);
+    const from = call.calledAt.at - call.leaseMs - HEALING_MS;
+    const isCalm = calm.about([call]).ofServer(from, until);
     if (waitedMs > call.waitMs + (isCalm ? calm.bounds.overtimeMs : WAIT_SLACK_MS)) {
       const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;
       return [{ rule: 'a wait ends in time', at: call.endedAt, text }];

@@ -11,12 +11,10 @@ const FEWEST = 12;
  */
 export function handOvers(calls: readonly Call[], calm: Calm): Finding[] {
   const keys = new Set(calls.flatMap((call) => call.keys));
-  const idle = [...keys].flatMap((key) =>
-    idleTimes(
-      calls.filter((call) => call.keys.includes(key)),
-      calm,
-    ),
-  );
+  const idle = [...keys].flatMap((key) => {
+    const ofKey = calls.filter((call) => call.keys.includes(key));
+    return idleTimes(ofKey, calm.about(ofKey));
+  });
   const median = [...idle].sort((a, b) => a - b)[Math.floor(idle.length / 2)] ?? 0;
   if (idle.length < FEWEST || median <= calm.bounds.handOverMs) return [];
   const at = Math.max(0, ...calls.map(({ endedAt = 0 }) => endedAt));

@@ -48,8 +48,8 @@ export type OfServer = Readonly<
       listening: readonly string[];
       messages: readonly (readonly [channel: string, message: string])[];
     }
-  /** `until`: how long what was done lasts, if it is more than a moment. */
-  | { type: 'disturbed'; what: string; until?: number }
+  /** `until`: how long what was done lasts, if it is more than a moment. `keys`: which it concerns, if not all. */
+  | { type: 'disturbed'; what: string; until?: number; keys?: readonly string[] }
   /** It accepts no writes that need memory. What is held is still renewed, released and handed on. */
   | { type: 'memory full'; until: number }
   /** An operator has taken the key from whoever had it: for a second, nobody gets it. */

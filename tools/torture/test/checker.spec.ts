@@ -8,6 +8,7 @@ const LIMITS: CheckLimits = {
   fairMs: 3_000,
   excusedShare: 1,
   excusedTimeShare: Infinity,
+  plannedTimeShare: Infinity,
 };
 
 /** What the checker says of a history. */
@@ -383,6 +384,18 @@ describe('the checker of torture: the time that is excused', () => {
       );
     expect(texts(0.95)).toEqual([]);
     expect(texts(0.8)).toContain('waits for a were excused for 90 % of the time, more than 80 %');
+  });
+
+  it('is capped by itself where faults were planned, whatever the machine adds', () => {
+    const texts = (...more: readonly string[]): string[] =>
+      judged(['a/1 10-20010 tokens=a:1', ...more], { plannedTimeShare: 0.3 }).violations.map(
+        ({ text }) => text,
+      );
+    expect(texts('trouble 100-200; a stalled 5000-19000')).toEqual([]);
+    expect(texts('trouble 100-200 of=b; trouble 100-9000 of=w1')).toEqual([]);
+    expect(texts('trouble 100-9000')).toContain(
+      'waits for a were excused by planned faults for 62 % of the time, more than 30 %',
+    );
   });
 
   it('is told of holders that were beside each other, as well', () => {
@@ -771,4 +784,47 @@ describe('the checker of torture: what another checker finds, which knows nothin
     finds(/^a dead holder keeps a key for one lease: /, dead, 'b/1 2100-2110 askedAt=20');
     clean(dead, 'b/1 1300-1310 askedAt=20');
   });
+
+  /** Over before the forgery, or about another key and another process. None of them is an excuse. */
+  const NO_EXCUSES: readonly (readonly string[])[] = [
+    ['trouble 3000-3100'],
+    ['trouble 10000-40000 of=m1', 'deleted 12000 of=m1', 'silence 10000-40000 of=m1'],
+    ['z/1 10000-40000 tokens=m1:1', 'z stalled 11000-14000', 'z killed 50000'],
+  ];
+  it.each(NO_EXCUSES.map((faults) => [faults.join('; '), faults] as const))(
+    'each of them, beside %s',
+    (_, faults) => {
+      const dead = 'a/1 10010- leaseMs=500 validUntil=10600; a killed 10600';
+      const forged: readonly (readonly [RegExp, readonly string[]])[] = [
+        [
+          /^who waits longer comes first: /,
+          [
+            'a/1 10010-13000 askedAt=10009',
+            'c/1 13010-13090 askedAt=12500',
+            'b/1 13100-13200 askedAt=10100',
+          ],
+        ],
+        [
+          /^a wait ends in time: /,
+          ['b/1 10000-14000', 'a/1 asked 10001 waitMs=1000; a/1 refused 12501'],
+        ],
+        [/^a dead holder keeps a key for one lease: /, [dead, 'b/1 12100-12110 askedAt=10020']],
+        [
+          /^a\/1 worked for 400 ms after the end of its hold of k, and was never told/,
+          ['a/1 10010-10900 validUntil=10500'],
+        ],
+        [
+          /^a hand-over is prompt: /,
+          Array.from({ length: 15 }, (__, n) => {
+            const at = 10_000 + n * 1_000;
+            return `p${n}/1 ${at + 850}-${at + 990} askedAt=${at - 500}`;
+          }),
+        ],
+      ];
+      for (const [rule, history] of forged) {
+        const texts = judged([...history, ...faults]).violations.map(({ text }) => text);
+        expect(texts).toContainEqual(expect.stringMatching(rule));
+      }
+    },
+  );
 });

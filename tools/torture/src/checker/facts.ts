@@ -17,6 +17,8 @@ export interface CheckLimits {
   readonly excusedShare: number;
   /** The share of the time for which faults may excuse the waits for one key, from 0 to 1. */
   readonly excusedTimeShare: number;
+  /** The same for the faults that were planned, whatever the machine adds to them. */
+  readonly plannedTimeShare: number;
 }
 
 /** What the rules are applied to. */

@@ -17,8 +17,6 @@ const RULES: ReadonlySet<Finding['rule']> = new Set([
 /** Each is wanted for a moment only, and they are so many that reading them takes long. */
 const CROWD: ReadonlySet<string> = new Set(CROWD_KEYS);
 
-/** What is disturbed is told again and again until it is over. */
-const TOLD_EVERY_MS = 250;
 /** How long what was done to a server or a key has effects, at most. */
 const HEALING_MS = 3_500;
 /** A process or a server that stands still for less than this explains none of what is found. */
@@ -65,11 +63,14 @@ function linesOf(facts: Facts): HistoryLine[] {
     if (entry.kind === 'stalled' && at - entry.since >= SHORT_MS) {
       tell('paused', entry.since);
       tell('continued');
-      if (entry.process === MAIN_PROCESS) lines.push(...disturbed(entry.since, at, 'stalled'));
+      if (entry.process === MAIN_PROCESS) lines.push(disturbed(entry.since, at, 'stalled'));
     }
-    if (entry.kind === 'foreign') lines.push(...disturbed(at, entry.until, entry.kind));
-    if (entry.kind === 'fault' && (entry.disturbs !== 'nothing' || entry.silences !== undefined)) {
-      lines.push(...disturbed(at, entry.until + healingMsOf(entry), entry.name));
+    if (entry.kind === 'foreign') {
+      lines.push(disturbed(at, entry.until, entry.kind, [entry.key]));
+    }
+    if (entry.kind !== 'fault') continue;
+    for (const keys of keysOf(entry)) {
+      lines.push(disturbed(at, entry.until + healingMsOf(entry), entry.name, keys));
     }
   }
   return lines.sort((a, b) => a.at - b.at);
@@ -104,9 +105,17 @@ function isInside(call: Call, calls: Facts['calls']): boolean {
   return isShared && call.keys.every((key) => outer.keys.includes(key));
 }
 
-function disturbed(from: number, until: number, what: string): HistoryLine[] {
-  const count = Math.ceil((until - from) / TOLD_EVERY_MS);
-  return Array.from({ length: count + 1 }, (_, n) => {
-    return { at: Math.min(until, from + n * TOLD_EVERY_MS), type: 'disturbed', what };
+/** The keys that a fault concerns, once for each thing that it does; undefined: all. */
+function keysOf({ disturbs, silences }: Fault): (readonly string[] | undefined)[] {
+  const concerned: readonly Fault['disturbs'][] = [disturbs, silences ?? 'nothing'];
+  return concerned.flatMap((of) => {
+    if (of === 'nothing') return [];
+    if (of === 'all') return [undefined];
+    if ('serverOf' in of) return [of.serverOf];
+    return [['key' in of ? of.key : of.slotOf]];
   });
+}
+
+function disturbed(at: number, until: number, what: string, keys?: readonly string[]): HistoryLine {
+  return { at, type: 'disturbed', what, until, ...(keys !== undefined && { keys }) };
 }

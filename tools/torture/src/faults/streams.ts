@@ -9,6 +9,8 @@ export interface FaultStream<In> {
   readonly faults: Readonly<Record<string, Fault<In>>>;
   /** The shortest and the longest pause before a fault. */
   readonly pauseMs: readonly [number, number];
+  /** How much longer there must be no faults at this time. */
+  readonly calmMs?: (at: number) => number;
 }
 
 /** A server that is out of memory, has gone, or has become a replica in the meantime, also refuses what we ask. */
@@ -19,18 +21,19 @@ export interface Schedule {
   readonly endAt: number;
   /** No fault begins after this. @default endAt */
   readonly lastAt?: number;
-  /** How much longer there must be no faults at this time. */
-  readonly calmMs?: (at: number) => number;
 }
 
 /** Lets faults happen, those of several streams also at the same time. @returns how often each fault happened */
 export async function runFaults<In extends Setting>(
   setting: Omit<In, 'name'>,
   streams: readonly FaultStream<In>[],
-  { endAt, lastAt = endAt, calmMs = () => 0 }: Schedule,
+  { endAt, lastAt = endAt }: Schedule,
 ): Promise<Record<string, number>> {
   const happened: string[] = [];
-  const run = async ({ faults, pauseMs }: FaultStream<In>, seed: number): Promise<void> => {
+  const run = async (
+    { faults, pauseMs, calmMs = () => 0 }: FaultStream<In>,
+    seed: number,
+  ): Promise<void> => {
     const random = new SeededRandom(seed);
     const all = Object.entries(faults);
     while (all.length > 0) {
