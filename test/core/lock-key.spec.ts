@@ -235,6 +235,10 @@ describe('assertLockKey', () => {
     ['a\udc00', 'it is not well-formed text'],
     [42, 'Cannot use a number as a lock key: it must be a string'],
     [undefined, 'Cannot use undefined as a lock key'],
+    [
+      Promise.resolve('a'),
+      'Cannot use an object (Promise) as a lock key: it must be a string, so await it',
+    ],
     [['a'], 'Cannot use an array as a lock key'],
   ])('refuses %p', (key, message) => {
     expect(() => assertLockKey(key)).toThrow(LockKeyError);

@@ -498,6 +498,16 @@ describe('an unknown option', () => {
   it.each<[string, object, string]>([
     ['of another library', { ttl: 5 }, "Unknown option 'ttl': did you mean 'leaseMs'?"],
     [
+      'without a counterpart',
+      { retryDelay: 5 },
+      "Unknown option 'retryDelay': leave it out: a waiting call",
+    ],
+    [
+      'of the module',
+      { name: 'billing' },
+      "Unknown option 'name': write label to name the call, or service",
+    ],
+    [
       'of a third library',
       { autoExtend: true },
       "Unknown option 'autoExtend': did you mean 'renew'?",

@@ -294,6 +294,11 @@ describe('@Locked: decoration', () => {
       [Target.prototype, 'each', descriptorOf('each')],
       'Target.each: it is a generator',
     ],
+    [
+      'a parameter',
+      [Target.prototype, 'take', 0],
+      "Target.take: it is on parameter <0>; put it on the method, and @KeyParam('name') on the parameter",
+    ],
     ['a class', [Target], 'Cannot apply @Locked to Target: it can only be used on methods'],
     [
       'a TC39 decorator',
@@ -431,6 +436,30 @@ describe('@Locked: decoration', () => {
       expect(decorated(template)).not.toThrow();
     });
   });
+
+  it.each([Boolean, Number, String, Array])(
+    'refuses a method whose declared result cannot be awaited: %p',
+    (type) => {
+      class Stock {
+        isFree(): unknown {
+          return true;
+        }
+      }
+      Reflect.defineMetadata('design:returntype', type, Stock.prototype, 'isFree');
+      const decorate = (options = {}): void =>
+        Locked('stock', options)(
+          Stock.prototype,
+          'isFree',
+          Object.getOwnPropertyDescriptor(Stock.prototype, 'isFree') as never,
+        );
+      expect(decorate).toThrow(
+        'Cannot apply @Locked to Stock.isFree: it is declared to return a plain value, and a locked call returns a Promise; make it async',
+      );
+      expect(() => decorate({ returns: 'promise' })).not.toThrow();
+      Reflect.defineMetadata('design:returntype', Object, Stock.prototype, 'isFree');
+      expect(decorate).not.toThrow();
+    },
+  );
 
   it('refuses to be used without parentheses', () => {
     const decorate = (): unknown =>

@@ -152,14 +152,14 @@ describe('RedisLockModule', () => {
 
   it('says what to import when it is missing', async () => {
     await expect(startNest({ providers: [StockService, Counter] })).rejects.toThrow(
-      /resolve dependencies of the StockService[^]*"Symbol\(RedisLockModule\.forRoot\(\) \(import it in the root module; in tests LockTestingModule\.forRoot\(\)\)\)"/,
+      /resolve dependencies of the StockService[^]*"Symbol\(RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name; if isGlobal is false, in this module, too; in tests LockTestingModule\.forRoot\(\)\)\)"/,
     );
     const unnamed = RedisLockModule.forRootAsync({ useFactory: never });
     await expect(startNest({ imports: [unnamed], providers: [BillingService] })).rejects.toThrow(
-      "nestjs-locked/LockService(billing), from RedisLockModule.forRoot({ name: 'billing' }) (import it in",
+      "nestjs-locked/LockService(billing), from RedisLockModule.forRoot({ name: 'billing' }) (import it in the root module, with this name; ",
     );
     await expect(startNest({ controllers: [InterceptedController] })).rejects.toThrow(
-      /resolve dependencies of the LockInterceptor\('stock:<params\.id>'\)[^]*Symbol\(nestjs-locked\/LockService, from RedisLockModule\.forRoot\(\) \(import it in the root module; /,
+      /resolve dependencies of the LockInterceptor\('stock:<params\.id>'\)[^]*Symbol\(nestjs-locked\/LockService, from RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name; /,
     );
   });
 

@@ -230,6 +230,32 @@ describe('withTestLocks()', () => {
   });
 
   it.each([
+    'assertHeld',
+    'ensureRemaining',
+    'fencingTokenOf',
+    'release',
+    'remainingMs',
+    'run',
+  ] as const)('says how to call a method that was taken off its lock: %s', async (name) => {
+    await new TestLocks().service().withLock('k', (lock) => {
+      const method = Reflect.get(lock, name) as () => unknown;
+      expect(() => method()).toThrow(
+        `Cannot use a method of Lock without its lock: call it as lock.${name}(…)`,
+      );
+    });
+  });
+
+  it('says how a call joins a lock that this process has acquired', async () => {
+    const locks = new TestLocks().service();
+    await using lock = await locks.acquire('k');
+    const joined = lock.run(() => locks.withLock('k', { waitMs: 0 }, () => 5));
+    expect(await joined).toBe(5);
+    await expect(locks.withLock('k', { waitMs: 0 }, () => 5)).rejects.toThrow(
+      '(this one; inside lock.run(…), a call joins a lock that it has acquired)',
+    );
+  });
+
+  it.each([
     [{ Id: 1 }, "<id> is undefined: the object of values has no 'id'; did you mean 'Id'?"],
     [
       {},

@@ -47,11 +47,29 @@ const MODULE_OPTION_NAMES = [
   'shutdownMs',
 ];
 
+/** Advice for options of other libraries that have no counterpart here. */
+export const NO_COUNTERPART: Readonly<Record<string, string>> = {
+  ...adviceForEach(
+    ['retryDelay', 'retryJitter', 'retryInterval', 'wait'],
+    'leave it out: a waiting call is told when it has the lock, and does not poll; waitMs limits the wait',
+  ),
+  ...adviceForEach(
+    ['automaticExtensionThreshold', 'refreshInterval'],
+    'leave it out: leases are renewed every third of leaseMs',
+  ),
+  driftFactor: 'leave it out: leases count from the sending of their command, with a margin',
+  ignoreUnlockFail: 'leave it out: a release that fails is repeated, and never fails a call',
+  logLevel: 'leave it out, and set the levels of the Nest logger',
+  onLockLost: 'leave it out, and use lock.signal, which aborts when the lock is lost',
+};
+
 const NOT_FOR_CALLS: Readonly<Record<string, string>> = {
+  ...NO_COUNTERPART,
   ...adviceForEach(
     [...Object.keys(SERVICE_OPTIONS), ...MODULE_OPTION_NAMES],
     'it is an option of the module, not of a call; pass it to RedisLockModule.forRoot',
   ),
+  name: 'write label to name the call, or service, in the options of @Locked, to name the lock module',
   service: 'it is an option of @Locked; elsewhere, inject that service: @InjectLockService(name)',
   returns: 'it is an option of @Locked; elsewhere, leave it out',
 };

@@ -18,6 +18,15 @@ export type RunInTransaction = <T>(
   work: () => T | Promise<T>,
 ) => Promise<T>;
 
+const METHODS = [
+  'assertHeld',
+  'ensureRemaining',
+  'fencingTokenOf',
+  'release',
+  'remainingMs',
+  'run',
+] as const;
+
 /** The lock that a call gets: all its keys, acquired or joined. */
 export class HeldLock implements Lock {
   readonly #levels: readonly ReentryLevel[];
@@ -216,6 +225,20 @@ export class HeldLock implements Lock {
 
   get #first(): ReentryLevel {
     return this.#levels[0] as ReentryLevel;
+  }
+
+  /** Methods that were taken off their lock, as by `({ assertHeld }) => …`, say so. */
+  static {
+    for (const name of METHODS) {
+      const method = Reflect.get(this.prototype, name) as (...args: unknown[]) => unknown;
+      const checked = function (this: unknown, ...args: unknown[]): unknown {
+        if (this instanceof HeldLock) return Reflect.apply(method, this, args);
+        throw new LockConfigError(
+          `Cannot use a method of Lock without its lock: call it as lock.${name}(…)`,
+        );
+      };
+      Object.defineProperty(this.prototype, name, { value: checked });
+    }
   }
 }
 

@@ -62,6 +62,8 @@ export function describedHolder(
   ownId?: string,
 ): string {
   const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
-  const own = processId === ownId ? ' (this one)' : '';
+  const advice =
+    label === undefined ? '; inside lock.run(…), a call joins a lock that it has acquired' : '';
+  const own = processId === ownId ? ` (this one${advice})` : '';
   return `${process}${own}${label === undefined ? '' : `, '${label}'`}`;
 }

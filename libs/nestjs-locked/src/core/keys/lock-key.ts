@@ -62,8 +62,9 @@ export function assertLockKey(key: unknown): asserts key is string {
   if (typeof key !== 'string') {
     // A Promise passed as a key must not also end the process by its rejection.
     if (key instanceof Promise) key.catch(() => {});
+    const remedy = key instanceof Promise ? 'so await it' : 'for example lockKey`stock:${id}`';
     throw new LockKeyError(
-      `Cannot use ${describeValue(key)} as a lock key: it must be a string, for example lockKey\`stock:\${id}\``,
+      `Cannot use ${describeValue(key)} as a lock key: it must be a string, ${remedy}`,
     );
   }
   const problem = keyProblem(key);

@@ -44,8 +44,10 @@ export function reservedProblem(text: string, remedy: () => string): string | un
   if (object !== undefined) {
     return `${quoted(object)} is an object that was made a string, so that all calls would share one lock; put one of its properties in: lockKey\`order:\${order.id}\``;
   }
-  const problem = text.includes('<') ? "'<' is reserved for placeholders" : BRACES;
-  return `${problem}; leave it out, or put the value in with lockKey, which escapes it`;
+  const problem = text.includes('<')
+    ? "'<' is reserved for placeholders; leave it out"
+    : `${BRACES}; leave them out, as well as the keyPrefix`;
+  return `${problem}, or put the value in with lockKey, which escapes it`;
 }
 
 /**
@@ -64,7 +66,7 @@ export function markedProblem(
     const known = placeholder !== undefined && isKnown(placeholder);
     if (known === false) return marked;
     found ??= marked;
-    return known === true ? (placeholder).text : known;
+    return known === true ? placeholder.text : known;
   });
   return (
     found &&

@@ -47,6 +47,11 @@ export function decoratedMethod(
   if (descriptor?.get !== undefined || descriptor?.set !== undefined) {
     refuse('it is an accessor, which cannot wait for a lock; make it an async method');
   }
+  if (typeof descriptor === 'number') {
+    refuse(
+      `it is on parameter <${descriptor as number}>; put it on the method, and @KeyParam('name') on the parameter`,
+    );
+  }
   const original: unknown = descriptor?.value;
   if (typeof original !== 'function') {
     return refuse('it is a property, not a method; write it as a method: async name() { … }');
@@ -55,4 +60,17 @@ export function decoratedMethod(
     refuse('it is a generator, which cannot wait for a lock; make it an async generator');
   }
   return { target: target as object, className, name, callSite, original: original as Method };
+}
+
+/**
+ * Compilers that check no types let a method pass whose callers would get a Promise, which is always true.
+ *
+ * @throws LockConfigError if the compiler emits types, and that of the result is a plain one
+ */
+export function assertMayWait({ target, name, callSite }: DecoratedMethod): void {
+  const declared: unknown = Reflect.getOwnMetadata('design:returntype', target, name);
+  if (![Boolean, Number, String, Array].some((plain) => plain === declared)) return;
+  throw new LockConfigError(
+    `Cannot apply @Locked to ${callSite}: it is declared to return a plain value, and a locked call returns a Promise; make it async`,
+  );
 }

@@ -30,7 +30,7 @@ export function lockServiceProperty(name?: string): symbol {
 
 function moduleToImport(name: string | undefined): string {
   const options = name === undefined ? '' : `{ name: '${name}' }`;
-  return `RedisLockModule.forRoot(${options}) (import it in the root module; in tests LockTestingModule.forRoot(${options}))`;
+  return `RedisLockModule.forRoot(${options}) (import it in the root module, ${name === undefined ? 'with options and no name' : 'with this name'}; if isGlobal is false, in this module, too; in tests LockTestingModule.forRoot(${options}))`;
 }
 
 /**

@@ -1,14 +1,14 @@
 import { LockConfigError } from '../../core/lock.errors.js';
 import type { MethodKind, ResultKind } from '../result/result-kind.js';
 import { isDeclaredObservable } from './declared-observable.js';
-import type { DecoratedMethod } from './decorated-method.js';
+import { assertMayWait, type DecoratedMethod } from './decorated-method.js';
 import { LOCKED_METHOD, type LockedMethodInfo } from './locked-methods.registry.js';
 
 /**
  * Decides the kind while the class is being defined, because a caller must get an Observable or iterable at once,
  * before the lock is acquired.
  *
- * @throws LockConfigError if the method is visibly of another kind than `returns`
+ * @throws LockConfigError if the method is visibly of another kind than `returns`, or returns a plain value
  */
 export function methodKind(method: DecoratedMethod, returns: ResultKind | undefined): MethodKind {
   const visible = visibleKind(method);
@@ -17,6 +17,7 @@ export function methodKind(method: DecoratedMethod, returns: ResultKind | undefi
       `Invalid option of @Locked on ${method.callSite}: returns is '${returns}', but the method is declared as '${visible}'; leave the option out`,
     );
   }
+  if (visible === undefined && returns === undefined) assertMayWait(method);
   return visible ?? returns ?? 'undeclared';
 }
 

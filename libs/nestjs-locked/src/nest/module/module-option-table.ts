@@ -3,6 +3,7 @@ import type { LockServiceOptions } from '../../core/lock.options.js';
 import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
 import { adviceForEach } from '../../core/option-advice.js';
 import { SERVICE_OPTIONS } from '../../core/option-tables.js';
+import { NO_COUNTERPART } from '../../core/resolved.options.js';
 import { connectionOptionsIn } from '../../redis/connection/server/connection-options.js';
 import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/store-defaults.js';
@@ -131,23 +132,12 @@ const FOR_ROOT_ASYNC: Readonly<Record<string, string>> = adviceForEach(
   'it is an option of forRootAsync',
 );
 
-/** Advice for options of other libraries that have no counterpart here. */
-const NO_COUNTERPART: Readonly<Record<string, string>> = {
-  ...adviceForEach(
-    ['retryDelay', 'retryJitter', 'retryInterval', 'wait'],
-    'leave it out: a waiting call is told when it has the lock, and does not poll; waitMs limits the wait',
-  ),
-  ...adviceForEach(
-    ['automaticExtensionThreshold', 'refreshInterval'],
-    'leave it out: leases are renewed every third of leaseMs',
-  ),
+/** Advice for what is written in another way. */
+const OTHERWISE: Readonly<Record<string, string>> = {
+  ...NO_COUNTERPART,
   cluster: 'write connection: { cluster }',
   nodes: 'write connection: { cluster: nodes }',
   module: 'return the options themselves, without RedisLockModule.forRoot',
-  driftFactor: 'leave it out: leases count from the sending of their command, with a margin',
-  ignoreUnlockFail: 'leave it out: a release that fails is repeated, and never fails a call',
-  logLevel: 'leave it out, and set the levels of the Nest logger',
-  onLockLost: 'leave it out, and use lock.signal, which aborts when the lock is lost',
   settings: 'write its options beside connection',
 };
 
@@ -159,7 +149,7 @@ export function adviceForUnknown(names: readonly string[]): Readonly<Record<stri
   const ofConnection = connectionOptionsIn(names);
   const inConnection = `it is an option of ioredis: write connection: { ${ofConnection.join(', ')} }`;
   return {
-    ...NO_COUNTERPART,
+    ...OTHERWISE,
     ...adviceForEach(ofConnection, inConnection),
     ...FOR_ROOT_ASYNC,
     ...NOT_FROM_A_FACTORY,
