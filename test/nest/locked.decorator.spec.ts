@@ -446,12 +446,11 @@ describe('@Locked: decoration', () => {
         }
       }
       Reflect.defineMetadata('design:returntype', type, Stock.prototype, 'isFree');
-      const decorate = (options = {}): void =>
-        Locked('stock', options)(
-          Stock.prototype,
-          'isFree',
-          Object.getOwnPropertyDescriptor(Stock.prototype, 'isFree') as never,
-        );
+      const decorate = (options = {}): void => {
+        const decorator = Locked('stock', options) as (...args: unknown[]) => void;
+        const { prototype } = Stock;
+        decorator(prototype, 'isFree', Object.getOwnPropertyDescriptor(prototype, 'isFree'));
+      };
       expect(decorate).toThrow(
         'Cannot apply @Locked to Stock.isFree: it is declared to return a plain value, and a locked call returns a Promise; make it async',
       );

@@ -29,7 +29,7 @@ import { runCommand } from '../support/run-command.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 /** Its events are those that an application would log. */
-function reportingLocks(): { locks: LockService; events: LockEvent[] } {
+function reportingLocks(): { locks: ReportingService; events: LockEvent[] } {
   const events: LockEvent[] = [];
   const engine = new LockEngine({
     store: new InMemoryLockStore(new InMemoryLocks(), 30_000),
