@@ -23,6 +23,7 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
         ...exclusion(lines, key, ofKey, about),
         ...risingFences(lines, key, ofKey),
         ...keptKeys(key, ofKey, about),
+        ...takenKeys(lines, key, ofKey, about),
         ...servedKeys(key, ofKey, about),
         ...deadHolders(key, ofKey, about),
         ...orderOfWaiters(key, ofKey, about),
@@ -114,6 +115,26 @@ function keptKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
       return [{ rule: 'a key is kept', at, text } as const];
     }),
   );
+}
+
+/** Who has a key that is taken away is told at once, if nothing delays the message. */
+function takenKeys(
+  lines: readonly HistoryLine[],
+  key: string,
+  calls: readonly Call[],
+  calm: Calm,
+): Finding[] {
+  return lines.flatMap((line, index) => {
+    if (line.type !== 'taken away' || line.key !== key) return [];
+    const { at } = line;
+    if (calm.bounds.mayFail || !calm.ofAll(at - HEALING_MS, at + HEALING_MS)) return [];
+    return entriesInto(calls).flatMap(({ name, entered, actsUntil }): Finding[] => {
+      const lateMs = Math.round(actsUntil.at - at);
+      if (entered.index > index || lateMs <= calm.bounds.freeMs) return [];
+      const text = `${name} still acted ${lateMs} ms after '${key}' was taken away`;
+      return [{ rule: 'a holder is told of its end', at: actsUntil.at, text }];
+    });
+  });
 }
 
 /** Nobody goes on after the end of its lock without having been told of that end. */

@@ -301,4 +301,18 @@ describe('a history', () => {
     expect(rulesBrokenBy(...inOrder(300))).toEqual(['a key is kept']);
     expect(rulesBrokenBy(...inOrder(3))).toEqual([]);
   });
+
+  it('in which who had a key that was taken away acts on is found if the network is quiet', () => {
+    const acts = (until: number): Step[] => [
+      ...HOLDS_FIRST,
+      [100, '', 'taken away', { key: 'a' }],
+      [until, 'p', 'effect'],
+      [until, 'p', 'left'],
+      [until, 'p', 'ended', { outcome: 'done' }],
+    ];
+    const quiet: Step = [0, '', 'quiet network'];
+    expect(rulesBrokenBy(quiet, ...acts(120))).toEqual([]);
+    expect(rulesBrokenBy(quiet, ...acts(400))).toEqual(['a holder is told of its end']);
+    expect(rulesBrokenBy(...acts(400))).toEqual([]);
+  });
 });
