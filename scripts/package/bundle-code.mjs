@@ -13,7 +13,13 @@ export async function bundleCode(library) {
   const commonJs = join(library.dist, 'cjs');
   await write(library, {
     input: Object.fromEntries(bundles.map((name) => [name, PREFIX + name])),
-    plugins: [entriesOf(shared), builtinModules, shortExports, dependenciesOnUse(library)],
+    plugins: [
+      entriesOf(shared),
+      builtinModules,
+      withoutLuaComments,
+      shortExports,
+      dependenciesOnUse(library),
+    ],
     preserveEntrySignatures: 'allow-extension', // as includeDependenciesRecursively requires
     output: {
       format: 'cjs',
@@ -61,6 +67,12 @@ async function write(library, { output, ...options }) {
   });
   await bundle.close();
 }
+
+/** Scripts for Redis are text, in which the bundler sees no comments. */
+const withoutLuaComments = {
+  name: 'without-lua-comments',
+  transform: (code, id) => (id.endsWith('.lua.js') ? code.replace(/^ *-- .*\n/gm, '') : undefined),
+};
 
 /** Makes the entry points of the shared bundles: every name that is imported from outside of them. */
 function entriesOf(shared) {

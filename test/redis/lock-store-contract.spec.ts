@@ -2,8 +2,11 @@ import { afterAll, beforeAll, describe, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import type {
+  AcquireCommand,
   InboxMessage,
   LockStore,
+  ReleaseCommand,
+  RequeueCommand,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
@@ -39,10 +42,37 @@ describe('InMemoryLockStore', () => {
   });
 });
 
+/** A store in which every acquire and release shares its command with others, of which one is refused. */
+class CrowdedStore extends RedisLockStore {
+  override acquire(command: AcquireCommand) {
+    return this.#amongOthers(() => super.acquire(command));
+  }
+
+  override release(command: ReleaseCommand) {
+    return this.#amongOthers(() => super.release(command));
+  }
+
+  override requeue(command: RequeueCommand) {
+    return this.#amongOthers(() => super.requeue(command));
+  }
+
+  #amongOthers<T>(send: () => T): T {
+    const token = `${this.processId}:${2 ** 40}`;
+    const nowait = true;
+    void super.acquire({ key: WRONG_TYPE, token, leaseMs: LEASE_MS, nowait });
+    const reply = send();
+    void super.release({ key: randomUUID(), token, used: 0 });
+    return reply;
+  }
+}
+
+const WRONG_TYPE = 'of-another-type';
+
 describe.each([
-  ['RESP2', 2],
-  ['RESP3', 3],
-] as const)('RedisLockStore, %s', (_, protocol) => {
+  ['RESP2', 2, RedisLockStore],
+  ['RESP3', 3, RedisLockStore],
+  ['in batches', 3, CrowdedStore],
+] as const)('RedisLockStore, %s', (_, protocol, Store) => {
   const redis = useRedis();
   let stores: ContractStores;
 
@@ -51,9 +81,12 @@ describe.each([
       const client = new Redis(redis.url, { protocol });
       const options = { client, clock: systemClock, keyPrefix: 'lock:', leaseMs: LEASE_MS };
       const closeClient = async (): Promise<void> => client.disconnect();
-      return opened(new RedisLockStore({ ...options, closeClient }));
+      return opened(new Store({ ...options, closeClient }));
     };
     stores = { a: await open(), b: await open() };
+    const admin = new Redis(redis.url);
+    await admin.hset(`lock:{${WRONG_TYPE}}`, 'a', 'b');
+    admin.disconnect();
   });
 
   afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { LockScripts } from '../../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
+import type { RedisScript } from '../../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 
 const scripts = new LockScripts({
   inCluster: false,
@@ -18,6 +19,7 @@ const LOCK_SCRIPTS = [
   scripts.takeBack,
   scripts.renew,
   scripts.revoke,
+  scripts.batch as RedisScript,
 ];
 
 describe('the comment at the head of a script', () => {

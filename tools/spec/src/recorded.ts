@@ -6,6 +6,8 @@ export type RanLine = Extract<HistoryLine, { type: 'ran' }>;
 /** What a script did to one key, as it was recorded. */
 export interface Recorded {
   readonly key: string;
+  /** The script and its arguments; in a batch, those of the part for this key. */
+  readonly sent: string;
   /** Undefined if this key was left alone. */
   readonly command: Command | undefined;
   readonly reply: Reply;
@@ -14,20 +16,22 @@ export interface Recorded {
   readonly isLastOfKey: boolean;
 }
 
-type OfOne = Pick<Recorded, 'key' | 'command' | 'reply'>;
+type OfOne = Pick<Recorded, 'key' | 'command' | 'reply'> & Partial<Pick<Recorded, 'sent'>>;
 
 const KEYS_EACH = 4;
 
 /** @returns one entry for each key of the script, which may repeat one; none for scripts that only read */
 export function recordedIn(line: RanLine): Recorded[] {
   return commandsOf(line).map((of, i, all) => ({
+    sent: sentText(line),
     ...of,
     messages: messagesIn(line, of.key),
     isLastOfKey: all.slice(i + 1).every(({ key }) => key !== of.key),
   }));
 }
 
-function commandsOf({ script, keys, args, reply }: RanLine): OfOne[] {
+function commandsOf(line: RanLine): OfOne[] {
+  const { script, keys, args, reply } = line;
   const [token = '', second = '', third = '', fourth = '', fifth = '', sixth = ''] = args;
   const one = (command: Command): OfOne[] => [
     { key: keys[0] ?? '', command, reply: replyFrom(reply, token) },
@@ -90,9 +94,27 @@ function commandsOf({ script, keys, args, reply }: RanLine): OfOne[] {
         return { command: found.length > 0 ? command : undefined, reply: { kind: 'busy' } };
       });
     }
+    case 'batch':
+      return ofBatch(line);
     default:
       return [];
   }
+}
+
+/** A letter for each acquire (from a on) and release (from A on) says how many arguments it has. */
+function ofBatch({ args: [letters = '', ...args], reply, ...line }: RanLine): OfOne[] {
+  let from = 0;
+  return [...letters].flatMap((letter, i) => {
+    const script = letter >= 'a' ? 'acquire' : 'release';
+    const keys = line.keys.slice(KEYS_EACH * i, KEYS_EACH * (i + 1));
+    const own = args.slice(from, (from += letter.toUpperCase().charCodeAt(0) - 64));
+    const part = { ...line, script, keys, args: own, reply: (reply as unknown[])[i] };
+    return commandsOf(part).map((of) => ({ ...of, sent: sentText(part) }));
+  });
+}
+
+function sentText({ script, args }: Pick<RanLine, 'script' | 'args'>): string {
+  return [script, ...args].join(' ');
 }
 
 /** The tokens that a command brings into the queue or the lock for the first time. */

@@ -28,8 +28,6 @@ class ReplayOfKey {
   /** Usually one; after a failover, whatever the replica may have known, or after a step of the clock. */
   possible: readonly KeyState[] = [NOTHING];
   highest = 0;
-  /** How many messages the last step explained. */
-  told = 0;
   deviation: Deviation | undefined;
   #past: Possible[] = [{ state: NOTHING, since: 0 }];
 
@@ -86,17 +84,17 @@ export function replay(lines: readonly HistoryLine[]): Deviation[] {
     if (type === 'lost data' || type === 'clock set forward') excusedUntil = at + longestLeaseMs;
     if (type === 'ran') {
       clockAheadMs = line.micros / 1_000 - at;
-      const said = new Map<string, number>();
-      for (const each of recordedIn(line)) {
-        const recorded = { ...each, messages: each.messages.slice(said.get(each.key) ?? 0) };
+      const parts = recordedIn(line);
+      for (const recorded of parts) {
         const token = recorded.command && introducedBy(recorded.command);
         if (token !== undefined) ids.set(line.by, processOf(token));
         if (unspecified.has(recorded.key)) continue;
-        const key = of(recorded.key);
-        key.deviation ??=
-          reintroduced(recorded, line, introduced) ??
-          stepOf(key, recorded, line, acceptMsOf(longestLeaseMs));
-        said.set(each.key, (said.get(each.key) ?? 0) + key.told);
+        of(recorded.key).deviation ??= reintroduced(recorded, line, introduced);
+      }
+      for (const name of new Set(parts.map(({ key }) => key))) {
+        if (unspecified.has(name)) continue;
+        const ofKey = parts.filter(({ key }) => key === name);
+        of(name).deviation ??= stepsOf(of(name), ofKey, line, acceptMsOf(longestLeaseMs));
       }
     }
     if (type !== 'entered' || !line.believed || at < excusedUntil) continue;
@@ -116,13 +114,12 @@ function processOf(token: string): string {
 
 /** A command may be sent twice. Otherwise, a token is introduced once. */
 function reintroduced(
-  { key, command }: Recorded,
-  { script, args, at }: RanLine,
+  { key, command, sent }: Recorded,
+  { at }: RanLine,
   introduced: Map<string, string>,
 ): Deviation | undefined {
   const token = command && introducedBy(command);
   if (token === undefined) return undefined;
-  const sent = [script, ...args].join(' ');
   const before = introduced.get(token) ?? sent;
   introduced.set(token, sent);
   if (before === sent) return undefined;
@@ -130,19 +127,29 @@ function reintroduced(
   return { rule: 'one token, one tenure', at, text };
 }
 
-function stepOf(
+/** What a script did to one key, in its parts. Each state that the key may have explains messages of its own. */
+function stepsOf(
   key: ReplayOfKey,
-  recorded: Recorded,
+  parts: readonly Recorded[],
   line: RanLine,
   acceptMs: number,
 ): Deviation | undefined {
-  const outcomes = key.possible.map((state) => step(state, recorded, line, acceptMs));
-  const allowed = outcomes.filter((outcome) => 'state' in outcome);
-  key.told = allowed[0]?.told ?? 0;
-  const states = allowed.map(({ state }) => state);
-  if (states.length > 0) return void key.become(states, line.at);
-  const [first] = outcomes;
-  return first !== undefined && 'rule' in first ? { ...first, at: line.at } : undefined;
+  let paths = key.possible.map((state) => ({ state, told: 0 }));
+  for (const part of parts) {
+    const outcomes = paths.map(({ state, told }) => {
+      const outcome = step(state, { ...part, messages: part.messages.slice(told) }, line, acceptMs);
+      return 'state' in outcome ? { ...outcome, told: told + outcome.told } : outcome;
+    });
+    paths = outcomes.filter((outcome) => 'state' in outcome);
+    const [first] = outcomes;
+    if (paths.length === 0 && first !== undefined && 'rule' in first)
+      return { ...first, at: line.at };
+  }
+  key.become(
+    paths.map(({ state }) => state),
+    line.at,
+  );
+  return undefined;
 }
 
 function step(
@@ -155,7 +162,9 @@ function step(
   const { micros } = line;
   const listening = new Set(line.listening.map((channel) => channel.slice(-PROCESS_DIGITS)));
   const listens = (token: string): boolean => listening.has(processOf(token));
-  const numbers = messages.find(({ kind }) => kind === 'grant') ?? theirs;
+  // A message may be that of a later part.
+  const numbers =
+    'first' in theirs ? theirs : (messages.find(({ kind }) => kind === 'grant') ?? theirs);
   let least = -Infinity;
   const { key, reply, told } = run(before, command, {
     now: Math.floor(micros / 1_000),

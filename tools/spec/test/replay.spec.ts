@@ -73,12 +73,16 @@ describe('a history of the simulator', () => {
   });
 
   it('in which a fencing number comes again is not', () => {
-    const before = lines.find((line) => line.type === 'ran' && line.script === 'acquire') as Ran;
+    const ofFreeLocks = lines.filter(
+      (line): line is Ran => line.type === 'ran' && typeof line.reply === 'string',
+    );
+    const before = ({ at, keys: [key] }: Ran): Ran | undefined =>
+      ofFreeLocks.find((ran) => ran.script === 'acquire' && ran.keys[0] === key && ran.at < at);
     const rules = rulesBrokenBy(
-      (ran) => ran.keys[0] === before.keys[0] && ran !== before && answers(ran, 'granted'),
-      ({ reply }) => {
-        const [kind, token, , ...rest] = reply as unknown[];
-        return { reply: [kind, token, before.reply, ...rest] };
+      (ran) => answers(ran, 'granted') && before(ran) !== undefined,
+      (ran) => {
+        const [kind, token, , ...rest] = ran.reply as unknown[];
+        return { reply: [kind, token, before(ran)?.reply, ...rest] };
       },
     );
     expect(rules).toEqual(['fences rise']);

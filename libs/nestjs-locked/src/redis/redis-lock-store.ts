@@ -31,6 +31,7 @@ import type { RedisClient, RedisConnection } from './connection/server/redis-cli
 import { isCluster, type RedisCluster } from './connection/server/redis-cluster.js';
 import type { RequiredReplicas } from './connection/server/required-replicas.js';
 import type { ServerInfo } from './connection/server/server-info.js';
+import { type BatchPart, mustBeAlone } from './connection/traffic/batch.js';
 import type { RedisCommand, WhileMoving } from './connection/traffic/redis-command.js';
 import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
@@ -370,7 +371,7 @@ export class RedisLockStore implements LockStore {
       const replyTo = async (command: Command, i: number): Promise<Reply | Unknown> => {
         const all = await answer;
         if (!isUnknown(all)) return all[i] as Reply;
-        return lacksRights(all.cause.cause) ? alone(command) : all;
+        return mustBeAlone(all.cause.cause) ? alone(command) : all;
       };
       replies.push(...portion.map(replyTo));
     }
@@ -410,6 +411,16 @@ export class RedisLockStore implements LockStore {
     return this.#send(script, [key], args, `${script.name} '${key}'`, readReply, also);
   }
 
+  #partOf(
+    script: RedisScript,
+    keys: readonly string[],
+    args: Arguments | (() => Arguments),
+  ): BatchPart | undefined {
+    const { batch, acquire, release } = this.#scripts;
+    if (batch === undefined || (script !== acquire && script !== release)) return undefined;
+    return { script: batch, isAcquire: script === acquire, keys, args };
+  }
+
   get #wholeForMs(): number {
     return Math.min(WHOLE_FOR_MS, this.commandTimeoutMs / 2);
   }
@@ -442,6 +453,7 @@ export class RedisLockStore implements LockStore {
       keys,
       redisKey: redisKeys[0] as string,
       whileMoving,
+      part: this.#partOf(script, redisKeys, args),
       send: (redis: RedisConnection, whole: boolean) =>
         script.send(redis, redisKeys, ofNow(args), whole),
       isUnfinished,

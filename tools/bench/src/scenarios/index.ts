@@ -4,11 +4,12 @@ import { oneProcess, processes, scaling, workInside } from './one-key.js';
 import type { Scenario } from './scenario.js';
 import { transactions } from './transactions.js';
 import { waiters } from './waiters.js';
-import { forms, linger, manyKeys, sequence, serverCpu } from './without-contention.js';
+import { forms, linger, manyKeys, ownKeys, sequence, serverCpu } from './without-contention.js';
 
 export const SCENARIOS: readonly Scenario[] = [
   sequence,
   manyKeys,
+  ...ownKeys,
   serverCpu,
   linger,
   forms,

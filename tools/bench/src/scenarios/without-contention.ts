@@ -36,22 +36,63 @@ export const sequence = contest({
 
 const OF_64 = 'of 64 callers on 64 keys';
 
+const WHOLE_CPU = measure<CostedRound>(
+  'whole-cpu',
+  'server CPU with the network',
+  'µs',
+  ({ serverUs, holds }) => serverUs / holds,
+);
+
 export const manyKeys = contest({
   id: 'many-keys',
   title: '64 callers on 64 keys',
   what: '64 callers of one process take and release a key each. Measures the client’s work per lock.',
   isQuick: true,
   contestants: [rawFloor, ...PEERS, nestjsLocked],
-  measures: [RATE, CLIENT_CPU],
-  play: ({ fleet, pace }, adapter) =>
-    fleet.apart(adapter, ofOneEach('many-keys', 64), { ms: 400 * pace }),
+  measures: [RATE, CLIENT_CPU, WHOLE_CPU],
+  play: ({ fleet, server, pace }, adapter) =>
+    server.spentOn(`many-keys of ${adapter.id}`, () =>
+      fleet.apart(adapter, ofOneEach('many-keys', 64), { ms: 400 * pace }),
+    ),
   goals: [
     goal('many-keys-peer', `Holds per second ${OF_64}`, RATE, atLeast(1), { to: PEERS }),
-    goal('many-keys-floor', `Holds per second ${OF_64}`, RATE, atLeast(0.9), { to: rawFloor }),
-    goal('many-keys-cpu', `Client CPU per lock ${OF_64}`, CLIENT_CPU, atMost(1.5), {
+    goal('many-keys-floor', `Holds per second ${OF_64}`, RATE, atLeast(1.3), { to: rawFloor }),
+    goal('many-keys-cpu', `Client CPU per lock ${OF_64}`, CLIENT_CPU, atMost(0.8), {
+      to: rawFloor,
+    }),
+    goal('many-keys-server', `Server CPU per lock ${OF_64}`, WHOLE_CPU, atMost(0.8), {
       to: rawFloor,
     }),
   ],
+});
+
+/** Callers of one process with keys of their own, at a time: what they ask in one turn shares commands. */
+export const ownKeys = [
+  { callers: 4, rate: 0.9, clientCpu: 1 },
+  { callers: 8, rate: 0.9, clientCpu: 1 },
+  { callers: 16, rate: 0.9, clientCpu: 1 },
+  { callers: 256, rate: 1.3, clientCpu: 0.8 },
+].map(({ callers, rate, clientCpu }) => {
+  const id = `own-keys-${callers}`;
+  const of = `of ${callers} callers on keys of their own`;
+  return contest({
+    id,
+    title: `${callers} callers on keys of their own`,
+    what: `${callers} callers of one process take and release a key each. Measures what a lock costs when few or many are wanted at a time.`,
+    isQuick: true,
+    contestants: [rawFloor, nestjsLocked],
+    measures: [RATE, CLIENT_CPU, WHOLE_CPU],
+    play: ({ fleet, server, pace }, adapter) =>
+      server.spentOn(`${id} of ${adapter.id}`, () =>
+        fleet.apart(adapter, ofOneEach(id, callers), { ms: 250 * pace }),
+      ),
+    goals: [
+      goal(`${id}-floor`, `Holds per second ${of}`, RATE, atLeast(rate), { to: rawFloor }),
+      goal(`${id}-cpu`, `Client CPU per lock ${of}`, CLIENT_CPU, atMost(clientCpu), {
+        to: rawFloor,
+      }),
+    ],
+  });
 });
 
 const SERVER_CPU = measure<CostedRound>(
@@ -59,12 +100,6 @@ const SERVER_CPU = measure<CostedRound>(
   'server CPU in commands',
   'µs',
   ({ us, holds }) => us / holds,
-);
-const WHOLE_CPU = measure<CostedRound>(
-  'whole-cpu',
-  'with the network',
-  'µs',
-  ({ serverUs, holds }) => serverUs / holds,
 );
 const COMMANDS = measure<CostedRound>(
   'commands',

@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
-import { isRefusal, lacksRights } from '../scripts/reply-error.js';
+import { isOfSeveralSlots, isRefusal, lacksRights } from '../scripts/reply-error.js';
 import type { CommandRunner, LockServers, LockServersListener } from './lock-servers.js';
 import { ConnectionProof } from './proof/connection-proof.js';
 import { InboxProof } from './proof/inbox-proof.js';
@@ -177,7 +177,7 @@ export class RedisConnections implements LockServers {
       send: (redis) => {
         // ASKING applies to the next command, so it must not be the last one.
         const asking = this.#node === undefined ? [] : [redis.asking()];
-        const others = [redis.ping(), redis.eval('return 1', 0)];
+        const others = [redis.ping(), this.#tryTogether(redis)];
         const scan = redis.scan('0', 'MATCH', prefix, 'COUNT', 1);
         return Promise.all([...asking, ...others, scan]);
       },
@@ -185,6 +185,19 @@ export class RedisConnections implements LockServers {
     const outcome = await this.commands.run(command, (ended) => ended);
     // Any other failure may pass: everything needed now has been proved.
     if (outcome.kind === 'failed') handshake.failed(outcome.cause.cause ?? outcome.cause);
+  }
+
+  /** Something in front of several servers, as which it does not present itself, may refuse keys of different ones. */
+  async #tryTogether(redis: RedisConnection): Promise<unknown> {
+    const keys =
+      this.#node === undefined ? ['a', 'b'].flatMap((key) => this.#options.keys.of(key)[0]) : [];
+    try {
+      return await redis.eval('return 1', keys.length, ...keys);
+    } catch (error) {
+      if (!isOfSeveralSlots(error)) throw error;
+      this.commands.apart();
+      return undefined;
+    }
   }
 
   #proveReplicas(handshake: RedisHandshake, replicas: RequiredReplicas): Promise<void> {

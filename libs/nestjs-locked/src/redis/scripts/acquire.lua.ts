@@ -3,6 +3,26 @@ import { RedisScript } from './redis-script.js';
 import { isAcquired } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
+/**
+ * Nearly every lock is free and has no waiters. Then four commands suffice, and no shared function is created.
+ *
+ * The clock is ahead of the fence, so the current time is the next number, and no other is reserved with it. The fence
+ * is written first: if that fails, the lock must not be written either.
+ */
+export const freeLockLua = `
+if call('EXISTS', lock, queue) == 0 then
+  if not number then
+    local time = call('TIME')
+    number = time[1] .. string.sub('00000' .. time[2], -6)
+  end
+  local before = call('SET', fence, number, 'PX', fenceMs, 'GET')
+  if not before or (before < number and #before == #number) then
+    call('SET', lock, token, 'PX', leaseMs)
+    return number
+  end
+  call('SET', fence, before, 'PX', fenceMs) -- it is read below
+end`;
+
 /** Takes a free lock, or joins the queue. With `nowait`, it neither joins the queue nor overtakes it. */
 export const acquireScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -17,22 +37,11 @@ export const acquireScript = (settings: ScriptSettings): RedisScript =>
 --       | busy pttl foreign
 --       | again
 
--- Nearly every lock is free and has no waiters. Then four commands suffice, and none of the functions below is created.
--- The clock is ahead of the fence, so the current time is the next number, and no other is reserved with it. The fence
--- is written first: if that fails, the lock must not be written either.
-local call, lock, fence = redis.call, KEYS[1], KEYS[3]
-if call('EXISTS', lock, KEYS[2]) == 0 then
-  local time = call('TIME')
-  local number = time[1] .. string.sub('00000' .. time[2], -6)
-  local before = call('SET', fence, number, 'PX', ARGV[3], 'GET')
-  if not before or (before < number and #before == #number) then
-    call('SET', lock, ARGV[1], 'PX', ARGV[2])
-    return number
-  end
-  call('SET', fence, before, 'PX', ARGV[3]) -- it is read below
-end
+local call, lock, queue, fence, number = redis.call, KEYS[1], KEYS[2], KEYS[3]
+local token, leaseMs, fenceMs, nowait, score = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+${freeLockLua}
 ${protocolLua(settings)}
-return take(ARGV[1], ARGV[1], ARGV[2], ARGV[4] == '1', ARGV[5])
+return take(token, token, leaseMs, nowait == '1', score)
 `,
     isAcquired,
   );

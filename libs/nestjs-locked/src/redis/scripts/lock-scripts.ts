@@ -1,5 +1,6 @@
 import { acquireScript } from './acquire.lua.js';
 import { acquireTogetherScript } from './acquire-together.lua.js';
+import { batchScript } from './batch.lua.js';
 import { inspectScript } from './inspect.lua.js';
 import { leaveScript } from './leave.lua.js';
 import { probeScript } from './probe.lua.js';
@@ -22,16 +23,16 @@ export class LockScripts {
   readonly release: RedisScript;
   readonly leave: RedisScript;
   readonly takeBack: RedisScript;
+  /** Undefined in a cluster, whose keys are in different slots. */
+  readonly batch: RedisScript | undefined;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
   /** Only a cluster needs the short scripts. */
   readonly shortRenew = shortRenewScript;
   readonly shortRelease = shortReleaseScript;
-  readonly #inCluster: boolean;
   readonly probe: RedisScript;
 
   constructor(settings: ScriptSettings) {
-    this.#inCluster = settings.inCluster;
     this.acquire = acquireScript(settings);
     this.acquireTogether = acquireTogetherScript(settings);
     this.recheck = recheckScript(settings);
@@ -39,13 +40,14 @@ export class LockScripts {
     this.release = releaseScript(settings);
     this.leave = leaveScript(settings);
     this.takeBack = takeBackScript(settings);
+    this.batch = settings.inCluster ? undefined : batchScript(settings);
     this.revoke = revokeScript(settings);
     this.probe = probeScript(settings);
   }
 
   get all(): readonly RedisScript[] {
-    const { shortRenew, shortRelease, ...others } = this;
-    const everywhere = Object.values(others) as RedisScript[];
-    return this.#inCluster ? [...everywhere, shortRenew, shortRelease] : everywhere;
+    const { shortRenew, shortRelease, batch, ...others } = this;
+    const onlyHere = batch === undefined ? [shortRenew, shortRelease] : [batch];
+    return [...(Object.values(others) as RedisScript[]), ...onlyHere];
   }
 }

@@ -3,6 +3,44 @@ import { RedisScript } from './redis-script.js';
 import { isGranted } from './script-replies.js';
 import type { ScriptSettings } from './script-settings.js';
 
+/** With no correction of the fence, no other request and no waiters, the lock is simply deleted. */
+export const unwantedLockLua = `
+if redis.pcall('GET', lock) == token and call('EXISTS', queue) == 0 then
+  call('DEL', lock)
+  return 'released'
+end`;
+
+/** What follows the shared functions. The arguments are those of the script. */
+export const releaseLua = `
+local function release(token, used, newToken, leaseMs, keepMs, waitedMs)
+  newToken = newToken or ''
+  used, keepMs, waitedMs = tonumber(used or 0), tonumber(keepMs or 0), tonumber(waitedMs or 0)
+  -- A server out of memory accepts this first command, and then the others too.
+  redis.pcall('ZREM', queue, token)
+  if holder() ~= token then
+    if newToken == '' then return { 'lost' } end
+    local reply = take(newToken, newToken, leaseMs, false, '')
+    reply[6] = 'lost' -- appended last: the old token was not in the lock any more
+    return reply
+  end
+  local live, isMore, unknown = heirs()
+  if isMore then return { 'again' } end
+  if newToken == '' then
+    giveUp(token, live, used, keepMs)
+    return { 'released' }
+  end
+  local above = after(used)
+  if unknown then -- others may wait: the sender must not be the next one
+    redis.call('DEL', lock)
+    return redis.error_reply(unknown)
+  end
+  local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
+  return passOn(token, function()
+    if not live[1] or (score and score < live[1].score) then return grant(newToken, leaseMs, above) end
+    return yield(newToken, join(newToken, score), live, above)
+  end)
+end`;
+
 /**
  * Hands the lease to the next live waiter, or deletes it, but only for its owner. With a new token, the process rejoins
  * the queue in the same step, or gets the lease again if nobody else waits.
@@ -25,38 +63,11 @@ export const releaseScript = (settings: ScriptSettings): RedisScript =>
 --       with a new token: granted token fence blockEnd waiters | queued token score pttl foreign
 --       | again
 
--- With no correction of the fence, no other request and no waiters, the lock is simply deleted.
-if #ARGV == 1 and redis.pcall('GET', KEYS[1]) == ARGV[1] and redis.call('EXISTS', KEYS[2]) == 0 then
-  redis.call('DEL', KEYS[1])
-  return 'released'
-end
+local call, lock, queue, token = redis.call, KEYS[1], KEYS[2], ARGV[1]
+if #ARGV == 1 then ${unwantedLockLua} end
 ${protocolLua(settings)}
-local token, newToken, leaseMs = ARGV[1], ARGV[3] or '', ARGV[4]
-local used, keepMs, waitedMs = tonumber(ARGV[2] or 0), tonumber(ARGV[5] or 0), tonumber(ARGV[6] or 0)
--- A server out of memory accepts this first command, and then the others too.
-redis.pcall('ZREM', queue, token)
-if holder() ~= token then
-  if newToken == '' then return { 'lost' } end
-  local reply = take(newToken, newToken, leaseMs, false, '')
-  reply[6] = 'lost' -- appended last: the old token was not in the lock any more
-  return reply
-end
-local live, isMore, unknown = heirs()
-if isMore then return { 'again' } end
-if newToken == '' then
-  giveUp(token, live, used, keepMs)
-  return { 'released' }
-end
-local above = after(used)
-if unknown then -- others may wait: the sender must not be the next one
-  redis.call('DEL', lock)
-  return redis.error_reply(unknown)
-end
-local score = waitedMs > 0 and now() - 1000 * waitedMs or nil
-return passOn(token, function()
-  if not live[1] or (score and score < live[1].score) then return grant(newToken, leaseMs, above) end
-  return yield(newToken, join(newToken, score), live, above)
-end)
+${releaseLua}
+return release(token, ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6])
 `,
     isGranted,
   );

@@ -29,6 +29,11 @@ export function isFromCluster(error: unknown): boolean {
   );
 }
 
+/** Whether something in front of several servers refuses a command because they would share it. */
+export function isOfSeveralSlots(error: unknown): boolean {
+  return isReplyError(error) && /CROSSSLOT|same slot/i.test(error.message);
+}
+
 export function isNotInCluster(error: unknown): boolean {
   return error instanceof Error && error.message.includes('cluster support disabled');
 }

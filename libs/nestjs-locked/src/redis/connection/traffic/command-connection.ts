@@ -12,6 +12,7 @@ import type { RedisScript } from '../../scripts/redis-script.js';
 import {
   isFromCluster,
   isFromReplica,
+  isOfSeveralSlots,
   isReplyError,
   isUnknownScript,
   lacksRights,
@@ -25,6 +26,7 @@ import { Heartbeat } from '../silence/heartbeat.js';
 import { IdleReplacement } from '../silence/idle-replacement.js';
 import { saysMoreThan } from '../silence/silence-error.js';
 import { assertInTime, LateAnswers, SlowLinkError } from '../silence/slow-link.js';
+import { batchesOf, mustBeAlone, refusalIn, sendBatch } from './batch.js';
 import { OpenCommand } from './open-command.js';
 import { OwnConnection } from './own-connection.js';
 import {
@@ -34,6 +36,7 @@ import {
   type RedisCommand,
 } from './redis-command.js';
 import { ReplicaAcknowledgements } from './replica-acknowledgements.js';
+import { atTurnEnd } from './turn-end.js';
 import { longestWaitMs } from './wait-command.js';
 
 export interface CommandConnectionOptions {
@@ -64,6 +67,14 @@ export interface CommandConnectionListener {
   back(): void;
   /** A dead idle connection was replaced, and the replacement has answered a command in time. */
   replaced(cause: LockStoreError): void;
+}
+
+/** What was sent as one. */
+interface Sending {
+  readonly batch: readonly OpenCommand[];
+  readonly at: number;
+  readonly connection: number;
+  readonly whole: boolean;
 }
 
 /** The most commands in flight. A server that wakes up after a silence finds no more than these. */
@@ -109,10 +120,14 @@ export class CommandConnection {
   /** Commands not sent yet, and commands sent but not answered. Both lists keep the order of the calls. */
   #waiting = new LinkedList<OpenCommand>();
   readonly #unanswered = new LinkedList<OpenCommand>();
-  /** The unanswered commands whose script the server did not know. The function lets a command be repeated, or not. */
-  readonly #forgotten = new Map<OpenCommand, (mayRepeat: boolean) => void>();
+  /** The unanswered commands that must be sent again, and whether with the whole script, which the server lacks. */
+  readonly #forgotten = new Map<OpenCommand, boolean>();
   /** Forgotten commands that were resent and are in flight again. */
   readonly #repeating = new Set<OpenCommand>();
+  /** Whether commands of this turn of the event loop wait for others with which they are sent. */
+  #isGathering = false;
+  /** Whether commands do not share: something in front of several servers refuses that. */
+  #isApart = false;
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
   readonly #heartbeat: Heartbeat;
@@ -207,9 +222,15 @@ export class CommandConnection {
   /** @param connection sends at once on this connection; undefined: the command waits */
   #enter(open: OpenCommand, connection: OwnConnection | undefined): OpenCommand {
     if (connection === undefined) this.#waiting.add(open);
-    else this.#send(open, connection);
+    else if (open.part !== undefined) this.#gather(open);
+    else this.#transmit([this.#sent(open)], connection, false);
     this.#watchLimit();
     return open;
+  }
+
+  /** From now on, each command is sent alone. */
+  apart(): void {
+    this.#isApart = true;
   }
 
   /** Called when the connection is known to lead to the right server. If it breaks, a new one is made without delay. */
@@ -354,7 +375,6 @@ export class CommandConnection {
     if (error !== undefined) this.#lastError = error;
     if (!this.#replacement.isAwaited) this.#tellLost(this.#breach);
     for (const open of this.#unanswered) open.mayHaveRun = true;
-    for (const tell of this.#forgotten.values()) tell(false);
     this.#forgotten.clear();
     this.#repeating.clear();
     const unanswered = [...this.#unanswered];
@@ -388,50 +408,102 @@ export class CommandConnection {
     return this.#unanswered.size < MOST_UNANSWERED ? this.#ready : undefined;
   }
 
-  #sendWaiting(): void {
-    for (;;) {
-      const open = this.#waiting.first;
-      const connection = this.#usable;
-      if (open === undefined || connection === undefined) return;
-      this.#waiting.delete(open);
-      this.#send(open, connection);
-    }
+  /** Sends the command at the end of this turn of the event loop, with all others of the turn. */
+  #gather(open: OpenCommand): void {
+    this.#waiting.add(open);
+    if (this.#isGathering) return;
+    this.#isGathering = true;
+    atTurnEnd(() => {
+      this.#isGathering = false;
+      this.#sendWaiting();
+    });
   }
 
-  #send(open: OpenCommand, own: OwnConnection): void {
+  #sendWaiting(): void {
+    const connection = this.#usable;
+    if (connection === undefined) return;
+    const sent: OpenCommand[] = [];
+    for (let open = this.#waiting.first; open !== undefined; open = this.#waiting.first) {
+      if (this.#usable === undefined) break;
+      this.#waiting.delete(open);
+      sent.push(this.#sent(open));
+    }
+    this.#transmitAll(sent, connection, false);
+  }
+
+  #sent(open: OpenCommand): OpenCommand {
     open.sending = ++this.#sendings;
     this.#unanswered.add(open);
-    this.#transmit(open, own, false);
+    return open;
   }
 
-  /** @param whole whether to send the whole script, which the server does not know */
-  #transmit(open: OpenCommand, own: OwnConnection, whole: boolean): void {
-    const { sending } = open;
-    const sentAt = this.#options.clock.now();
-    const connection = this.#connections;
+  #transmitAll(commands: readonly OpenCommand[], own: OwnConnection, whole: boolean): void {
+    if (commands.length === 1) return this.#transmit(commands, own, whole);
+    const batches = this.#isApart ? commands.map((open) => [open]) : batchesOf(commands);
+    for (const batch of batches) this.#transmit(batch, own, whole);
+  }
+
+  /**
+   * @param batch commands sent as one
+   * @param whole whether to send the whole script, which the server does not know
+   */
+  #transmit(batch: readonly OpenCommand[], own: OwnConnection, whole: boolean): void {
+    const sending: Sending = {
+      at: this.#options.clock.now(),
+      connection: this.#connections,
+      batch,
+      whole,
+    };
+    for (const open of batch) open.sentIn = sending;
+    const { connection } = sending;
     this.#heartbeat.sent();
     own.sends();
     own.joinWrites();
-    const isAwaited = (): boolean => open.sending === sending && this.#unanswered.has(open);
-    const again = async (how: { whole: boolean }): Promise<void> => {
-      if ((await this.#turnOf(open)) && isAwaited()) this.#transmit(open, own, how.whole);
-      else this.#heard(connection);
-    };
-    open.command.send(own.redis, whole).then(
+    const [first] = batch as [OpenCommand];
+    const answer =
+      batch.length === 1
+        ? first.command.send(own.redis, whole)
+        : sendBatch(own.redis, batch, whole);
+    answer.then(
       (reply) => {
         this.#heardFrom(connection);
-        if (!isAwaited()) return this.#heardLate(connection, sentAt);
-        if (open.command.isUnfinished?.(reply) === true) return void again({ whole: false });
-        this.#tellReplaced(sentAt);
-        this.#answered(open, reply);
+        if (batch.length === 1) return this.#replied(sending, 0, reply);
+        const replies: readonly unknown[] = Array.isArray(reply) ? reply : [];
+        for (let i = 0; i < batch.length; i++) this.#replied(sending, i, replies[i]);
       },
       (error: unknown) => {
         if (isReplyError(error)) this.#heardFrom(connection);
-        if (!isAwaited()) return this.#heard(connection);
-        if (!whole && isUnknownScript(error)) return void again({ whole: true });
-        this.#notAnswered(open, error);
+        for (let i = 0; i < batch.length; i++) this.#rejected(sending, i, error);
       },
     );
+  }
+
+  #isAwaited(open: OpenCommand, sending: Sending): boolean {
+    return open.sentIn === sending && this.#unanswered.has(open);
+  }
+
+  #replied(sending: Sending, i: number, reply: unknown): void {
+    const open = sending.batch[i] as OpenCommand;
+    if (!this.#isAwaited(open, sending)) return this.#heardLate(sending.connection, sending.at);
+    if (open.command.isUnfinished?.(reply) === true) {
+      open.isAlone = true;
+      return this.#again(open, false);
+    }
+    this.#tellReplaced(sending.at);
+    const refusal = sending.batch.length === 1 ? undefined : refusalIn(reply);
+    if (refusal === undefined) this.#answered(open, reply);
+    else this.#notAnswered(open, refusal, sending.batch);
+  }
+
+  #rejected(sending: Sending, i: number, error: unknown): void {
+    const { batch, connection, whole } = sending;
+    const open = batch[i] as OpenCommand;
+    if (!this.#isAwaited(open, sending)) return this.#heard(connection);
+    if (!whole && isUnknownScript(error)) return this.#again(open, true);
+    if (batch.length === 1 || !mustBeAlone(error)) return this.#notAnswered(open, error, batch);
+    if (isOfSeveralSlots(error)) this.apart();
+    open.isAlone = true;
+    this.#again(open, false);
   }
 
   // ---- answers ----------------------------------------------------------------------------------------------
@@ -441,7 +513,7 @@ export class CommandConnection {
     // A rejection due to abandoning the connection is not an answer.
     if (connection !== this.#connections || !this.#isAdmitted) return;
     this.#answers();
-    this.#sendWaiting();
+    if (!this.#isGathering) this.#sendWaiting();
   }
 
   #heardLate(connection: number, sentAt: number): void {
@@ -482,16 +554,16 @@ export class CommandConnection {
     this.#end(open, { kind: 'answered', reply, mayHaveRunBefore: open.mayHaveRun });
   }
 
-  #notAnswered(open: OpenCommand, error: unknown): void {
+  #notAnswered(open: OpenCommand, error: unknown, batch: readonly OpenCommand[]): void {
     if (isReplyError(error) && !isFromReplica(error)) {
       this.#answers();
       this.#refuseOvertaken(open);
       const failure = this.#failure(open.command, error, error.message);
       return this.#end(open, { ...failure, neverRan: isFromCluster(error) && !open.mayHaveRun });
     }
-    const hadRun = open.mayHaveRun;
+    const hadNotRun = batch.filter(({ mayHaveRun }) => !mayHaveRun);
     this.#lose(error);
-    if (isFromReplica(error)) open.mayHaveRun = hadRun;
+    if (isFromReplica(error)) for (const refused of hadNotRun) refused.mayHaveRun = false;
     this.#connection?.reconnect();
   }
 
@@ -559,13 +631,16 @@ export class CommandConnection {
   #end(open: OpenCommand, outcome: CommandOutcome): void {
     this.#unanswered.delete(open);
     this.#waiting.delete(open);
-    this.#forgotten.get(open)?.(false);
-    this.#forgotten.delete(open);
+    if (this.#forgotten.delete(open)) {
+      // It was sent, and the server did answer.
+      const connection = this.#connections;
+      void Promise.resolve().then(() => this.#heard(connection));
+    }
     this.#repeating.delete(open);
     open.onEnd?.();
     if (this.#acknowledgements?.holdBack(open, outcome) !== true) open.end(outcome);
     this.#repeatForgotten();
-    this.#sendWaiting();
+    if (!this.#isGathering) this.#sendWaiting();
     if (this.#onIdle.length === 0 || this.#waiting.size + this.#unanswered.size > 0) return;
     for (const tell of this.#onIdle.splice(0)) tell();
   }
@@ -591,25 +666,28 @@ export class CommandConnection {
 
   // ---- a server that has forgotten our scripts --------------------------------------------------------------
 
-  #turnOf(open: OpenCommand): Promise<boolean> {
-    return new Promise((tell) => {
-      this.#repeating.delete(open);
-      this.#forgotten.set(open, tell);
-      this.#repeatForgotten();
-    });
+  #again(open: OpenCommand, whole: boolean): void {
+    this.#repeating.delete(open);
+    this.#forgotten.set(open, whole);
+    this.#repeatForgotten();
   }
 
-  /**
-   * When every command in flight was answered, resends the forgotten ones with their whole scripts, one after the
-   * other.
-   */
+  /** When every command in flight was answered, resends the forgotten ones in their order. */
   #repeatForgotten(): void {
-    if (this.#forgotten.size === 0 || this.#forgotten.size < this.#unanswered.size) return;
+    const own = this.#connection;
+    if (own === undefined || this.#forgotten.size === 0) return;
+    if (this.#forgotten.size < this.#unanswered.size) return;
     const bySending = [...this.#forgotten].sort(([a], [b]) => a.sending - b.sending);
     this.#forgotten.clear();
-    for (const [open, tell] of bySending) {
-      this.#repeating.add(open);
-      tell(true);
+    for (const [open] of bySending) this.#repeating.add(open);
+    for (let from = 0, to = 0; from < bySending.length; from = to) {
+      const whole = bySending[from]?.[1] === true;
+      while (to < bySending.length && bySending[to]?.[1] === whole) to++;
+      this.#transmitAll(
+        bySending.slice(from, to).map(([open]) => open),
+        own,
+        whole,
+      );
     }
   }
 

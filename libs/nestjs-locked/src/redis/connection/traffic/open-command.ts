@@ -1,5 +1,6 @@
 import type { Linked } from '../../../core/runtime/linked-list.js';
 import type { AwakeLimit } from '../../../core/time/after-silence.js';
+import type { BatchPart } from './batch.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command with a pending outcome. */
@@ -7,9 +8,13 @@ export class OpenCommand implements Linked<OpenCommand> {
   list: object | undefined;
   before: OpenCommand | undefined;
   after: OpenCommand | undefined;
-  /** The number of the latest sending. Answers to earlier ones are ignored. */
+  /** The number of the latest sending. */
   sending = 0;
+  /** What the latest sending has sent, which tells its answer from those to earlier ones. */
+  sentIn: object | undefined;
   mayHaveRun = false;
+  /** Whether it must not share a command with others any more. */
+  isAlone = false;
   /** Cancels the separate timer of this command, whose limit is not watched with the others. */
   onEnd: (() => void) | undefined;
 
@@ -18,6 +23,10 @@ export class OpenCommand implements Linked<OpenCommand> {
     readonly limit: AwakeLimit,
     readonly end: (outcome: CommandOutcome) => void,
   ) {}
+
+  get part(): BatchPart | undefined {
+    return this.isAlone ? undefined : this.command.part;
+  }
 
   isBefore(other: OpenCommand): boolean {
     return this.sending < other.sending;

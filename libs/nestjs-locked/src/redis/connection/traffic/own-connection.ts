@@ -7,6 +7,7 @@ import { CLOSED, reasonOf } from '../server/reason-of.js';
 import type { RedisClient, RedisConnection } from '../server/redis-client.js';
 import { SilenceWatch } from '../silence/silence-watch.js';
 import { HeardRefusal } from './heard-refusal.js';
+import { atTurnEnd } from './turn-end.js';
 
 export interface OwnConnectionOptions {
   /** Shown by CLIENT LIST. */
@@ -141,7 +142,7 @@ export class OwnConnection {
     }
     this.#written = stream;
     this.#joined = 0;
-    process.nextTick(() => {
+    atTurnEnd(() => {
       stream.uncork();
       if (this.#written === stream) this.#written = undefined;
     });

@@ -1,5 +1,6 @@
 import { LockStoreError } from '../../../core/lock.errors.js';
 import type { RedisConnection } from '../server/redis-client.js';
+import type { BatchPart } from './batch.js';
 
 export interface RedisCommand {
   /** For messages: `acquire 'stock:42'`. */
@@ -13,6 +14,8 @@ export interface RedisCommand {
    * have arrived on their new server.
    */
   readonly whileMoving?: WhileMoving | undefined;
+  /** What it sends if it shares a command with others. Undefined if it never does. */
+  readonly part?: BatchPart | undefined;
   /**
    * False if a second execution could do harm. If the connection breaks, it is not resent, and its outcome is unknown.
    * @default true

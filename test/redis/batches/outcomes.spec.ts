@@ -1,0 +1,270 @@
+/** In a batch, each command has the outcome that it would have had alone. */
+import { describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { systemClock } from '../../../libs/nestjs-locked/src/core/time/clock.js';
+import type { RequiredReplicas } from '../../../libs/nestjs-locked/src/redis/connection/server/required-replicas.js';
+import { RedisLockStore } from '../../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { afterTest } from '../../support/after-test.js';
+import { openAdmin } from '../../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../../support/own-redis.js';
+import { RedisMonitor } from '../../support/redis-monitor.js';
+import { SlotRefusingProxy } from '../../support/slot-refusing-proxy.js';
+import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
+import { StoreEvents } from '../../support/store-events.js';
+import { uniqueKey } from '../../support/unique-key.js';
+
+const LEASE_MS = 30_000;
+
+interface Terms {
+  readonly username?: string;
+  readonly password?: string;
+  readonly replicas?: RequiredReplicas;
+}
+
+async function openStore(url: string, { replicas, ...user }: Terms = {}) {
+  const client = new Redis(url, { ...user, lazyConnect: true });
+  const settings = { clock: systemClock, keyPrefix: 'lock:', leaseMs: LEASE_MS };
+  const closeClient = async (): Promise<void> => client.disconnect();
+  const store = new RedisLockStore({ client, ...settings, replicas, closeClient });
+  await store.open(new StoreEvents());
+  afterTest(() => store.close());
+  let count = 0;
+  const token = (): string => `${store.processId}:${++count}`;
+  return {
+    store,
+    token,
+    acquire: (key: string, own = token(), nowait = false) =>
+      store.acquire({ key, token: own, leaseMs: LEASE_MS, nowait }),
+    release: (key: string, own: string, used = 0) => store.release({ key, token: own, used }),
+  };
+}
+
+const lockOf = (key: string): string => `lock:{${key}}`;
+
+/** The scripts that a client has sent: how many locks each is for. */
+async function sentBy(monitor: RedisMonitor): Promise<number[]> {
+  const commands = await monitor.commands();
+  return commands
+    .filter(({ source, name }) => source !== 'lua' && /^eval/.test(name))
+    .map(({ args }) => Number(args[1]) / 4);
+}
+
+describe('a batch', () => {
+  const server = useRedisServer();
+  const keys = (count: number): string[] => Array.from({ length: count }, () => uniqueKey());
+
+  it.each([
+    [1, [1]],
+    [2, [2]],
+    [5, [4, 1]],
+    [16, [4, 4, 4, 4]],
+    [40, [10, 10, 10, 10]],
+    [80, [16, 16, 16, 16, 16]],
+  ])('the commands of a turn share few: of %d', async (count, sizes) => {
+    const peer = await openStore(server.url);
+    const monitor = await RedisMonitor.start(server.port);
+    const replies = await Promise.all(keys(count).map((key) => peer.acquire(key)));
+    expect(replies.map(({ kind }) => kind)).toEqual(Array(count).fill('granted'));
+    expect(await sentBy(monitor)).toEqual(sizes);
+  });
+
+  it('commands that do not share keep their place among those that do', async () => {
+    const peer = await openStore(server.url);
+    const [key = '', other = ''] = keys(2);
+    const [a, b, c] = [peer.token(), peer.token(), peer.token()];
+    const replies = await Promise.all([
+      peer.acquire(key, a),
+      peer.acquire(other),
+      peer.store.takeBack([{ key, tokens: [a] }])[0],
+      peer.acquire(key, b),
+      peer.release(key, b),
+      peer.acquire(key, c, true),
+    ]);
+    expect(replies.map((reply) => reply?.kind)).toEqual([
+      'granted',
+      'granted',
+      'left',
+      'granted',
+      'released',
+      'granted',
+    ]);
+    const fences = replies.flatMap((reply) => (reply?.kind === 'granted' ? [reply.fence] : []));
+    const [first = 0, , second = 0, third = 0] = fences;
+    expect(second).toBeGreaterThan(first);
+    expect(third).toBeGreaterThan(second);
+  });
+
+  it('the numbers of a key rise, however often it is taken in one', async () => {
+    const peer = await openStore(server.url);
+    const [key = ''] = keys(1);
+    const turns = Array.from({ length: 8 }, () => peer.token()).flatMap((token) => [
+      peer.acquire(key, token),
+      peer.release(key, token),
+    ]);
+    const replies = await Promise.all(turns);
+    const fences = replies.flatMap((reply) => (reply.kind === 'granted' ? [reply.fence] : []));
+    expect(fences).toHaveLength(8);
+    expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
+  });
+
+  it('a key of another type, a broken queue and a fence that cannot be read answer only their own command', async () => {
+    const peer = await openStore(server.url);
+    const [hash = '', queue = '', fence = '', free = '', held = ''] = keys(5);
+    const token = peer.token();
+    await peer.acquire(held, token);
+    await server.admin.hset(lockOf(hash), 'a', 'b');
+    await server.admin.set(`${lockOf(queue)}:queue`, 'x');
+    await server.admin.hset(`${lockOf(fence)}:fence`, 'a', 'b');
+    const alone = [];
+    for (const key of [hash, queue, fence]) alone.push(await peer.acquire(key));
+    const monitor = await RedisMonitor.start(server.port);
+
+    const replies = await Promise.all([
+      ...[hash, queue, fence, free].map((key) => peer.acquire(key)),
+      peer.release(held, token),
+    ]);
+
+    expect(replies.map(({ kind }) => kind)).toEqual([
+      'unknown',
+      'unknown',
+      'unknown',
+      'granted',
+      'released',
+    ]);
+    const known = (reply: object) => ({ ...reply, cause: undefined });
+    expect(replies.slice(0, 3).map(known)).toEqual(alone.map(known));
+    expect(await sentBy(monitor)).toEqual([4, 1]);
+    expect(await server.admin.exists(lockOf(fence), lockOf(held))).toBe(0);
+  });
+
+  it('a user who may not use one key gets all others', async () => {
+    const [own = '', other = '', forbidden = ''] = keys(3);
+    const rights = ['~lock:*', '&*', '+@all', `resetkeys`, `~lock:{probe*`, `~lock:process*`];
+    await server.admin.call('ACL', 'SETUSER', own, 'on', '>secret', ...rights);
+    for (const key of [own, other])
+      await server.admin.call('ACL', 'SETUSER', own, `~${lockOf(key)}*`);
+    await server.admin.call('ACL', 'SETUSER', own, '~lock:{a}', '~lock:{b}', '~lock:');
+    const peer = await openStore(server.url, { username: own, password: 'secret' });
+
+    const replies = await Promise.all([own, forbidden, other].map((key) => peer.acquire(key)));
+
+    expect(replies).toMatchObject([
+      { kind: 'granted' },
+      { kind: 'unknown', isRefused: true },
+      { kind: 'granted' },
+    ]);
+  });
+
+  it('one with dead waiters drops a bounded number of them, and its commands are carried out one after the other', async () => {
+    const peer = await openStore(server.url);
+    const crowded = keys(4);
+    for (const key of crowded) {
+      const dead = Array.from({ length: 900 }, (_, i) => [i + 1, `${'d'.repeat(32)}:${i + 1}`]);
+      await server.admin.zadd(`${lockOf(key)}:queue`, ...(dead.flat() as [number, string]));
+    }
+    const monitor = await RedisMonitor.start(server.port);
+
+    const replies = await Promise.all(crowded.map((key) => peer.acquire(key)));
+
+    expect(replies.map(({ kind }) => kind)).toEqual(Array(4).fill('granted'));
+    const dropped = (await monitor.commands()).map(({ name, args }) =>
+      name === 'zrem' ? args.length - 1 : /^eval/.test(name) ? 'script' : 0,
+    );
+    let most = 0;
+    let inScript = 0;
+    for (const each of dropped) {
+      if (each === 'script') inScript = 0;
+      else most = Math.max(most, (inScript += each));
+    }
+    expect(most).toBeLessThan(1_500);
+  });
+
+  it('a server that has forgotten the scripts gets the batch again as a whole, and knows it from then on', async () => {
+    const peer = await openStore(server.url);
+    await server.admin.script('FLUSH');
+    const monitor = await RedisMonitor.start(server.port);
+    const tokens = Array.from({ length: 12 }, () => [uniqueKey(), peer.token()] as const);
+    const acquired = await Promise.all(tokens.map(([key, token]) => peer.acquire(key, token)));
+    const released = await Promise.all(tokens.map(([key, token]) => peer.release(key, token)));
+
+    expect(acquired.map(({ kind }) => kind)).toEqual(Array(12).fill('granted'));
+    expect(released.map(({ kind }) => kind)).toEqual(Array(12).fill('released'));
+    const scripts = (await monitor.commands()).filter(({ source }) => source !== 'lua');
+    const names = scripts.map(({ name }) => name).filter((name) => name.startsWith('eval'));
+    expect(names.filter((name) => name === 'eval')).toHaveLength(3);
+    expect(names.slice(-3)).toEqual(['evalsha', 'evalsha', 'evalsha']);
+  });
+});
+
+describe('a server out of memory', () => {
+  it('refuses the acquires of a batch, and carries out its releases', async () => {
+    const full = await startSmallRedis();
+    const admin = openAdmin(full.url);
+    const peer = await openStore(full.url);
+    const [held, waited, free, other] = Array.from({ length: 4 }, () => uniqueKey()) as [
+      string,
+      string,
+      string,
+      string,
+    ];
+    const tokens = [peer.token(), peer.token()] as const;
+    await peer.acquire(held, tokens[0]);
+    await peer.acquire(waited, tokens[1]);
+    await fillMemory(admin);
+
+    const replies = await Promise.all([
+      peer.release(held, tokens[0]),
+      peer.acquire(free),
+      peer.acquire(waited),
+      peer.acquire(other),
+    ]);
+
+    expect(replies).toMatchObject([
+      { kind: 'released' },
+      { kind: 'unknown', isRefused: true, cause: { message: expect.stringContaining('OOM') } },
+      { kind: 'queued' },
+      { kind: 'unknown', isRefused: true, cause: { message: expect.stringContaining('OOM') } },
+    ]);
+    expect(await admin.exists(lockOf(free), `${lockOf(free)}:fence`, lockOf(held))).toBe(0);
+  });
+});
+
+describe('something in front of several servers', () => {
+  it('is found at the start, and each command is sent alone from then on', async () => {
+    const server = await startRedisServer();
+    const proxy = await SlotRefusingProxy.start(server.port);
+    const peer = await openStore(proxy.url);
+    expect(proxy.refused).toBe(1);
+
+    const replies = await Promise.all(Array.from({ length: 20 }, () => peer.acquire(uniqueKey())));
+    expect(replies.map(({ kind }) => kind)).toEqual(Array(20).fill('granted'));
+    expect(proxy.refused).toBe(1);
+  });
+
+  it('is found later if it has taken the place of a server', async () => {
+    const server = await startRedisServer();
+    const proxy = await SlotRefusingProxy.start(server.port);
+    proxy.isLenient = true;
+    const peer = await openStore(proxy.url);
+    proxy.isLenient = false;
+
+    for (const refused of [1, 1]) {
+      const replies = await Promise.all(Array.from({ length: 4 }, () => peer.acquire(uniqueKey())));
+      expect(replies.map(({ kind }) => kind)).toEqual(Array(4).fill('granted'));
+      expect(proxy.refused).toBe(refused);
+    }
+  });
+
+  it('does not keep leases from being renewed', async () => {
+    const server = await startRedisServer();
+    const proxy = await SlotRefusingProxy.start(server.port);
+    const peer = await openStore(proxy.url);
+    const held = Array.from({ length: 3 }, () => [uniqueKey(), peer.token()] as const);
+    for (const [key, token] of held) await peer.acquire(key, token);
+
+    const renewed = peer.store.renew(
+      held.map(([key, token]) => ({ key, token, leaseMs: LEASE_MS, used: 0, reserves: false })),
+    );
+    expect(await Promise.all(renewed)).toMatchObject(Array(3).fill({ kind: 'renewed' }));
+  });
+});

@@ -1,0 +1,96 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterTest } from './after-test.js';
+
+/**
+ * A proxy that presents several servers as one, and refuses a command whose keys they would have to share: those with
+ * different hash tags. Stopped after the test.
+ */
+export class SlotRefusingProxy {
+  /** How many commands were refused. */
+  refused = 0;
+  readonly #sockets = new Set<Socket>();
+  readonly #server = createServer((client) => this.#accept(client));
+
+  static async start(port: number): Promise<SlotRefusingProxy> {
+    const proxy = new SlotRefusingProxy(port);
+    proxy.#server.listen(0, '127.0.0.1');
+    await once(proxy.#server, 'listening');
+    afterTest(() => {
+      for (const socket of proxy.#sockets) socket.destroy();
+      proxy.#server.close();
+    });
+    return proxy;
+  }
+
+  /** @param isLenient at first, it refuses nothing */
+  private constructor(
+    readonly targetPort: number,
+    public isLenient = false,
+  ) {}
+
+  get url(): string {
+    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  #accept(client: Socket): void {
+    const target = connect(this.targetPort, '127.0.0.1');
+    for (const socket of [client, target]) {
+      this.#sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', () => {});
+      socket.on('close', () => {
+        client.destroy();
+        target.destroy();
+      });
+    }
+    target.pipe(client);
+    let unread = Buffer.alloc(0);
+    client.on('data', (data) => {
+      unread = Buffer.concat([unread, data]);
+      for (;;) {
+        const command = firstOf(unread);
+        if (command === undefined) return;
+        // A command that the server refuses as well keeps its place among the answers.
+        const isShared = !this.isLenient && tagsOf(command.args).size > 1;
+        if (isShared) this.refused++;
+        target.write(isShared ? REFUSED : unread.subarray(0, command.length));
+        unread = unread.subarray(command.length);
+      }
+    });
+  }
+}
+
+const REASON = "CROSSSLOT Keys in request don't hash to the same slot";
+const SCRIPT = `return redis.error_reply("${REASON}")`;
+const REFUSED = `*3\r\n$4\r\nEVAL\r\n$${SCRIPT.length}\r\n${SCRIPT}\r\n$1\r\n0\r\n`;
+
+/** The first command, if all of it has arrived. */
+function firstOf(
+  data: Buffer,
+): { readonly args: readonly string[]; readonly length: number } | undefined {
+  let at = 0;
+  const number = (): number | undefined => {
+    const end = data.indexOf('\r\n', at);
+    if (end === -1) return undefined;
+    const found = Number(data.toString('latin1', at + 1, end));
+    at = end + 2;
+    return found;
+  };
+  const count = number();
+  if (count === undefined) return undefined;
+  const args: string[] = [];
+  for (let i = 0; i < count; i++) {
+    const length = number();
+    if (length === undefined || data.length < at + length + 2) return undefined;
+    args.push(data.toString('latin1', at, at + length));
+    at += length + 2;
+  }
+  return { args, length: at };
+}
+
+/** The hash tags of a script's keys. */
+function tagsOf([name = '', , count = '0', ...rest]: readonly string[]): Set<string | undefined> {
+  if (!/^eval/i.test(name)) return new Set();
+  return new Set(rest.slice(0, Number(count)).map((key) => /\{(.*?)\}/.exec(key)?.[1]));
+}
