@@ -174,7 +174,7 @@ describe('KeyTemplate', () => {
     ['stock>id', "'<' and '>' are only allowed around a placeholder"],
     ['stock:<<id>>', "'<' and '>' are only allowed around a placeholder"],
     ['stock:{<id>}', 'braces are reserved'],
-    ['stock:}', 'braces are reserved for the hash tag of Redis Cluster; leave it out'],
+    ['stock:}', 'braces are reserved for the hash tag of Redis Cluster; leave them out'],
     ['stock/:<id>', "'/:' before a value is route syntax; leave the colon out"],
     [':id', "':id' is not filled in, so that all calls would share one lock; write <id>"],
     ['[object Object]:<id>', "'[object Object]' is an object that was made a string"],

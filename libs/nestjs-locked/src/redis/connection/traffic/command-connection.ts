@@ -221,9 +221,15 @@ export class CommandConnection {
 
   /** @param connection sends at once on this connection; undefined: the command waits */
   #enter(open: OpenCommand, connection: OwnConnection | undefined): OpenCommand {
-    if (connection === undefined) this.#waiting.add(open);
-    else if (open.part !== undefined) this.#gather(open);
-    else this.#transmit([this.#sent(open)], connection, false);
+    const { part } = open;
+    // With nothing in flight, a release leaves at once: the process may end, or compute for long, before the turn ends.
+    const leavesNow = part === undefined || (!part.isAcquire && this.#unanswered.size === 0);
+    if (connection !== undefined && leavesNow) {
+      this.#transmit([this.#sent(open)], connection, false);
+    } else {
+      this.#waiting.add(open);
+      if (connection !== undefined) this.#sendAtTurnEnd();
+    }
     this.#watchLimit();
     return open;
   }
@@ -408,9 +414,8 @@ export class CommandConnection {
     return this.#unanswered.size < MOST_UNANSWERED ? this.#ready : undefined;
   }
 
-  /** Sends the command at the end of this turn of the event loop, with all others of the turn. */
-  #gather(open: OpenCommand): void {
-    this.#waiting.add(open);
+  /** Sends the waiting commands at the end of this turn of the event loop, with all that come until then. */
+  #sendAtTurnEnd(): void {
     if (this.#isGathering) return;
     this.#isGathering = true;
     atTurnEnd(() => {
@@ -513,7 +518,7 @@ export class CommandConnection {
     // A rejection due to abandoning the connection is not an answer.
     if (connection !== this.#connections || !this.#isAdmitted) return;
     this.#answers();
-    if (!this.#isGathering) this.#sendWaiting();
+    if (this.#waiting.size > 0) this.#sendAtTurnEnd();
   }
 
   #heardLate(connection: number, sentAt: number): void {
@@ -640,7 +645,7 @@ export class CommandConnection {
     open.onEnd?.();
     if (this.#acknowledgements?.holdBack(open, outcome) !== true) open.end(outcome);
     this.#repeatForgotten();
-    if (!this.#isGathering) this.#sendWaiting();
+    if (this.#waiting.size > 0) this.#sendAtTurnEnd();
     if (this.#onIdle.length === 0 || this.#waiting.size + this.#unanswered.size > 0) return;
     for (const tell of this.#onIdle.splice(0)) tell();
   }
