@@ -31,7 +31,8 @@ import type { RedisClient, RedisConnection } from './connection/server/redis-cli
 import { isCluster, type RedisCluster } from './connection/server/redis-cluster.js';
 import type { RequiredReplicas } from './connection/server/required-replicas.js';
 import type { ServerInfo } from './connection/server/server-info.js';
-import { type BatchPart, mustBeAlone } from './connection/traffic/batch.js';
+import { mustBeAlone } from './connection/traffic/batch.js';
+import type { BatchPart } from './connection/traffic/batch-part.js';
 import type { RedisCommand, WhileMoving } from './connection/traffic/redis-command.js';
 import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';

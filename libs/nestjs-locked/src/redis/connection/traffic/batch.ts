@@ -1,19 +1,7 @@
-import type { RedisScript } from '../../scripts/redis-script.js';
 import { isOfSeveralSlots, lacksRights } from '../../scripts/reply-error.js';
 import type { RedisConnection } from '../server/redis-client.js';
+import type { BatchPart } from './batch-part.js';
 import type { OpenCommand } from './open-command.js';
-
-type Arguments = readonly (string | number)[];
-
-/** What a command sends if it shares one with others. */
-export interface BatchPart {
-  /** The script that carries out all of them. */
-  readonly script: RedisScript;
-  readonly isAcquire: boolean;
-  readonly keys: readonly string[];
-  /** Those of its own script. */
-  readonly args: Arguments | (() => Arguments);
-}
 
 /** How many batches the commands of one turn make: the server works on the first while we read the last answers. */
 const USUAL = 4;

@@ -1,6 +1,6 @@
 import type { Linked } from '../../../core/runtime/linked-list.js';
 import type { AwakeLimit } from '../../../core/time/after-silence.js';
-import type { BatchPart } from './batch.js';
+import type { BatchPart } from './batch-part.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command with a pending outcome. */

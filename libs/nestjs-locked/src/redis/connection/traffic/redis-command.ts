@@ -1,6 +1,6 @@
 import { LockStoreError } from '../../../core/lock.errors.js';
 import type { RedisConnection } from '../server/redis-client.js';
-import type { BatchPart } from './batch.js';
+import type { BatchPart } from './batch-part.js';
 
 export interface RedisCommand {
   /** For messages: `acquire 'stock:42'`. */
