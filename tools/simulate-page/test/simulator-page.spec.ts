@@ -322,10 +322,11 @@ async function timeInLog(page: Page, told: string): Promise<number> {
   return 1_000 * parseFloat(await textOf(page, `.log li:has-text("${told}") >> nth=0 >> time`));
 }
 
-/** All that a reader sees of a history. */
+/** All that a reader sees of a history. A link names whole milliseconds, which moves the end of a bar a little. */
 async function shownBy(page: Page): Promise<readonly string[]> {
   const parts = ['.time', '.stage', '.picture', '.log'];
-  return Promise.all(parts.map((part) => page.locator(part).innerHTML()));
+  const shown = await Promise.all(parts.map((part) => page.locator(part).innerHTML()));
+  return shown.map((html) => html.replaceAll(/width: ?[\d.]+%/g, 'width'));
 }
 
 /** What is beyond an edge, or does not fit into its place. */
