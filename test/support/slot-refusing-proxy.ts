@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterTest } from './after-test.js';
+import type { Socket } from 'node:net';
+import { startPassingProxy } from './passing-proxy.js';
 
 /**
  * A proxy that presents several servers as one, and refuses a command whose keys they would have to share: those with
@@ -9,42 +8,17 @@ import { afterTest } from './after-test.js';
 export class SlotRefusingProxy {
   /** How many commands were refused. */
   refused = 0;
-  readonly #sockets = new Set<Socket>();
-  readonly #server = createServer((client) => this.#accept(client));
+  /** While it is, it refuses nothing. */
+  isLenient = false;
+  url = '';
 
   static async start(port: number): Promise<SlotRefusingProxy> {
-    const proxy = new SlotRefusingProxy(port);
-    proxy.#server.listen(0, '127.0.0.1');
-    await once(proxy.#server, 'listening');
-    afterTest(() => {
-      for (const socket of proxy.#sockets) socket.destroy();
-      proxy.#server.close();
-    });
+    const proxy = new SlotRefusingProxy();
+    proxy.url = await startPassingProxy(port, (client, target) => proxy.#pass(client, target));
     return proxy;
   }
 
-  /** @param isLenient at first, it refuses nothing */
-  private constructor(
-    readonly targetPort: number,
-    public isLenient = false,
-  ) {}
-
-  get url(): string {
-    return `redis://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  #accept(client: Socket): void {
-    const target = connect(this.targetPort, '127.0.0.1');
-    for (const socket of [client, target]) {
-      this.#sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        client.destroy();
-        target.destroy();
-      });
-    }
-    target.pipe(client);
+  #pass(client: Socket, target: Socket): void {
     let unread = Buffer.alloc(0);
     client.on('data', (data) => {
       unread = Buffer.concat([unread, data]);

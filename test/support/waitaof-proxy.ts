@@ -1,36 +1,16 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterTest } from './after-test.js';
+import { startPassingProxy } from './passing-proxy.js';
 
 /**
  * A proxy to a Redis that lacks WAITAOF. It answers WAITAOF for one replica that needs `writeMs` for each write to
  * disk. As in Redis, later commands wait for the reply to WAITAOF. Stopped after the test.
  * @returns the URL
  */
-export async function startWaitAofProxy(port: number, writeMs: number): Promise<string> {
-  const sockets = new Set<Socket>();
-  const server = createServer((client) => {
-    const target = connect(port, '127.0.0.1');
-    for (const socket of [client, target]) {
-      sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on('error', () => {});
-      socket.on('close', () => {
-        client.destroy();
-        target.destroy();
-      });
-    }
-    target.pipe(client);
+export function startWaitAofProxy(port: number, writeMs: number): Promise<string> {
+  return startPassingProxy(port, (client, target) => {
     void passOn(client, target, writeMs).catch(() => {}); // the connection was cut
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  afterTest(() => {
-    for (const socket of sockets) socket.destroy();
-    server.close();
-  });
-  return `redis://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
 async function passOn(client: Socket, target: Socket, writeMs: number): Promise<void> {
