@@ -76,7 +76,12 @@ describe('npm run lab', () => {
     const acts = { ...a!, at: b!.at, type: 'effect' } as HistoryLine;
     const early = { ...a!, at: b!.at, type: 'assured', until: b!.at + 1 } as HistoryLine;
     expect(found(written.toSpliced(where + 1, 0, early, acts))).toEqual(['two holders']);
-    expect(found(written.toSpliced(where, 0, acts))).toContain('nobody was told');
+    const assured = written.flatMap((line) =>
+      line.type === 'assured' && line.process === a!.process ? [line.until] : [],
+    );
+    // A timer may be late by 100 ms. On a busy machine, the other one may have entered within them.
+    const late = { ...acts, at: Math.max(b!.at, ...assured.map((until) => until + 101)) };
+    expect(found(written.toSpliced(where, 0, late))).toContain('nobody was told');
     expect(found(forged(b!, { fences: a!.fences }))).toEqual(['wrong fence']);
     const neverEnds = written.filter(({ type }) => type !== 'ended');
     expect(found(neverEnds)).toEqual(['locked for ever']);
