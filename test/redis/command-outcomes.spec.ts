@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
 import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
+import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
 
@@ -53,6 +54,58 @@ class Played {
 
   refuse(message: string): void {
     this.#reject(Object.assign(new Error(message), { name: 'ReplyError' }));
+  }
+}
+
+interface SentBatch {
+  readonly keys: readonly string[];
+  readonly answer: (reply: unknown) => void;
+  readonly refuse: (error: Error) => void;
+}
+
+/** Commands that share what they send; the test answers each batch. */
+class PlayedBatches {
+  readonly sent: SentBatch[] = [];
+  readonly #outcomes: (readonly [name: string, outcome: CommandOutcome])[] = [];
+  readonly #connection: CommandConnection;
+
+  constructor({ connection }: Connected) {
+    this.#connection = connection;
+  }
+
+  acquire(key: string, token: string): void {
+    this.#run(true, key, [token, 60_000, 660_000]);
+  }
+
+  /** The outcomes of the commands for this key and token that have ended, in the order of their ends. */
+  ended(key: string, token: string): CommandOutcome[] {
+    return this.#outcomes.flatMap(([name, outcome]) => (name === `${key} ${token}` ? outcome : []));
+  }
+
+  release(key: string, token: string): void {
+    this.#run(false, key, [token]);
+  }
+
+  /** @param message how the batch with this number is refused */
+  async refuse(number: number, message: string): Promise<void> {
+    this.sent[number]?.refuse(Object.assign(new Error(message), { name: 'ReplyError' }));
+    await settled();
+  }
+
+  async answer(number: number, reply: unknown): Promise<void> {
+    this.sent[number]?.answer(reply);
+    await settled();
+  }
+
+  #run(isAcquire: boolean, key: string, args: readonly (string | number)[]): void {
+    const sendKeys = (_: unknown, keys: readonly string[]): Promise<unknown> =>
+      new Promise((answer, refuse) => this.sent.push({ keys, answer, refuse }));
+    const script = { send: sendKeys } as unknown as RedisScript;
+    const part = { script, isAcquire, keys: [key], args };
+    const send = (): Promise<unknown> => sendKeys(undefined, [key]);
+    const name = `${key} ${args[0]}`;
+    const command = { action: `use '${key}'`, keys: [key], part, send };
+    void this.#connection.run(command, (outcome) => this.#outcomes.push([name, outcome]));
   }
 }
 
@@ -242,4 +295,73 @@ describe('when the connection is closed', () => {
     await settled();
     expect(command.outcome).toMatchObject({ kind: 'failed', neverRan: true });
   });
+});
+
+describe('a batch', () => {
+  it('that a replica refuses has not run, but what was sent before on another connection may have', async () => {
+    const connected = await start();
+    const batches = new PlayedBatches(connected);
+    batches.acquire('a', '1');
+    batches.acquire('b', '2');
+    await settled();
+    connected.redis.disconnect(true);
+    batches.acquire('c', '3');
+    await settled();
+    expect(batches.sent.map(({ keys }) => keys)).toEqual([
+      ['a', 'b'],
+      ['a', 'b', 'c'],
+    ]);
+    await batches.answer(0, ['late', 'late']);
+    expect(batches.ended('a', '1')).toEqual([]);
+    await batches.refuse(1, "READONLY You can't write against a read only replica.");
+    await batches.answer(2, ['one', 'two', 'three']);
+    expect(batches.ended('a', '1')).toMatchObject([{ reply: 'one', mayHaveRunBefore: true }]);
+    expect(batches.ended('b', '2')).toMatchObject([{ reply: 'two', mayHaveRunBefore: true }]);
+    expect(batches.ended('c', '3')).toMatchObject([{ reply: 'three', mayHaveRunBefore: false }]);
+  });
+
+  /** Two batches, of which the first is refused because of 'forbidden', after the second was answered. */
+  async function overtaken(
+    batches: PlayedBatches,
+    second: () => void,
+    isAnswered = true,
+  ): Promise<void> {
+    batches.acquire('forbidden', '1');
+    batches.release('k', '2');
+    batches.acquire('a', '3');
+    batches.acquire('b', '4');
+    second();
+    batches.acquire('c', '6');
+    await settled();
+    expect(batches.sent.map(({ keys }) => keys.length)).toEqual([4, 2]);
+    await batches.refuse(0, 'NOPERM this user has no permissions to access one of the keys');
+    if (isAnswered) await batches.answer(1, ['later', 'c']);
+    else await batches.refuse(1, 'ERR later');
+  }
+
+  it('that is sent again releases a lock for which another token has asked meanwhile', async () => {
+    const batches = new PlayedBatches(await start());
+    await overtaken(batches, () => batches.acquire('k', '5'));
+    expect(batches.ended('k', '5')).toMatchObject([{ reply: 'later' }]);
+    const again = batches.sent.findIndex(({ keys }, i) => i > 1 && keys.join() === 'k');
+    await batches.answer(again, 'released');
+    expect(batches.ended('k', '2')).toMatchObject([{ kind: 'answered', reply: 'released' }]);
+  });
+
+  it.each([
+    [{ kind: 'answered', reply: 'later' }, true],
+    [{ kind: 'failed', cause: { message: "Cannot use 'k': ERR later" } }, false],
+  ])(
+    'that is sent again does not repeat what a later command for the same token has overtaken: %o',
+    async (later, isAnswered) => {
+      const batches = new PlayedBatches(await start());
+      await overtaken(batches, () => batches.release('k', '2'), isAnswered);
+      const message = expect.stringContaining('a later command was quicker');
+      expect(batches.ended('k', '2')).toMatchObject([
+        { kind: 'failed', cause: { message } },
+        later,
+      ]);
+      expect(batches.sent.slice(2).map(({ keys }) => keys.join())).toEqual(['forbidden', 'a', 'b']);
+    },
+  );
 });

@@ -143,7 +143,7 @@ describe('a batch', () => {
     await server.admin.call('ACL', 'SETUSER', own, 'on', '>secret', ...rights);
     for (const key of [own, other])
       await server.admin.call('ACL', 'SETUSER', own, `~${lockOf(key)}*`);
-    await server.admin.call('ACL', 'SETUSER', own, '~lock:{a}', '~lock:{b}', '~lock:');
+    await server.admin.call('ACL', 'SETUSER', own, '~lock:');
     const peer = await openStore(server.url, { username: own, password: 'secret' });
 
     const replies = await Promise.all([own, forbidden, other].map((key) => peer.acquire(key)));
@@ -177,6 +177,34 @@ describe('a batch', () => {
       else most = Math.max(most, (inScript += each));
     }
     expect(most).toBeLessThan(1_500);
+  });
+
+  it('a waiter is told that it is next although another key of the batch had very many dead waiters', async () => {
+    const [peer, other] = [await openStore(server.url), await openStore(server.url)];
+    const [crowded = '', key = ''] = keys(2);
+    const dead = (count: number, from: number): [number, string] =>
+      Array.from({ length: count }, (_, i) => [from + i, `${'d'.repeat(32)}:${i + 1}`]).flat() as [
+        number,
+        string,
+      ];
+    await server.admin.zadd(`${lockOf(crowded)}:queue`, ...dead(1_500, 1));
+    const [held, first, second] = [peer.token(), other.token(), other.token()];
+    await peer.acquire(key, held);
+    const queued = await other.acquire(key, first);
+    const place = queued.kind === 'queued' ? Number(queued.position) : NaN;
+    await server.admin.zadd(`${lockOf(key)}:queue`, ...dead(8, place + 1));
+    await other.acquire(key, second);
+    const monitor = await RedisMonitor.start(server.port);
+
+    await Promise.all([peer.acquire(crowded), peer.release(key, held)]);
+
+    const told = (await monitor.commands()).flatMap(({ name, args }) =>
+      name === 'publish' ? [String(args[1]).split(' ').slice(0, 2)] : [],
+    );
+    expect(told).toEqual([
+      ['g', first],
+      ['h', second],
+    ]);
   });
 
   it('a server that has forgotten the scripts gets the batch again as a whole, and knows it from then on', async () => {

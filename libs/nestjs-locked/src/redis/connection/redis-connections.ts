@@ -189,8 +189,9 @@ export class RedisConnections implements LockServers {
 
   /** Something in front of several servers, as which it does not present itself, may refuse keys of different ones. */
   async #tryTogether(redis: RedisConnection): Promise<unknown> {
+    const { keys: names } = this.#options;
     const keys =
-      this.#node === undefined ? ['a', 'b'].flatMap((key) => this.#options.keys.of(key)[0]) : [];
+      this.#node === undefined ? ['probe:1', 'probe:2'].map((key) => names.of(key)[0]) : [];
     try {
       return await redis.eval('return 1', keys.length, ...keys);
     } catch (error) {

@@ -36,7 +36,12 @@ local acceptMs = '${settings.acceptMs}'
 
 -- The lock on which all functions operate: the first one until another is chosen.
 local lock, queue, fence, lapsed
-local function choose(i) lock, queue, fence, lapsed = unpack(KEYS, 4 * i - 3, 4 * i) end
+-- How many dead waiters were removed so far, and how many of them from the queues of other locks.
+local dropped, droppedElsewhere = 0, 0
+local function choose(i)
+  lock, queue, fence, lapsed = unpack(KEYS, 4 * i - 3, 4 * i)
+  droppedElsewhere = dropped
+end
 choose(1)
 
 local function text(number) return string.format('%.0f', number) end
@@ -145,11 +150,11 @@ end
 local function isOneOf(value, token, other) return value == token or (other ~= '' and value == other) end
 
 -- The first two waiters whose processes listen, except the sender's own two tokens. Drops the dead waiters ahead of
--- them. The second result is true if only dead waiters were found and there are more to examine.
+-- them. The second result is true if there are more to examine, and only dead waiters were found, or other locks have
+-- used up what this one may examine.
 --
 -- Two, because one gets the lock and the other is told when to re-check. First a handful is examined, which is usually
 -- enough, then larger portions, so that a long queue of dead waiters takes few commands.
-local dropped = 0
 local function living(mine, alsoMine)
   local live, from, size = {}, 0, FIRST_LOOK
   while true do
@@ -173,7 +178,7 @@ local function living(mine, alsoMine)
     if #dead > 0 then redis.call('ZREM', queue, unpack(dead)) end
     dropped = dropped + #dead
     if #live == 2 or #entries < 2 * size then return live end
-    if dropped >= MOST_DROPPED then return live, #live == 0 end
+    if dropped >= MOST_DROPPED then return live, #live == 0 or droppedElsewhere > 0 end
     size = LOOK
   end
 end

@@ -1,6 +1,6 @@
 import type { Linked } from '../../../core/runtime/linked-list.js';
 import type { AwakeLimit } from '../../../core/time/after-silence.js';
-import type { BatchPart } from './batch-part.js';
+import { type BatchPart, tokensOf } from './batch-part.js';
 import type { CommandOutcome, RedisCommand } from './redis-command.js';
 
 /** A command with a pending outcome. */
@@ -32,7 +32,10 @@ export class OpenCommand implements Linked<OpenCommand> {
     return this.sending < other.sending;
   }
 
+  /** Whether their order matters. */
   concerns(other: OpenCommand): boolean {
-    return this.command.keys.some((key) => other.command.keys.includes(key));
+    if (!this.command.keys.some((key) => other.command.keys.includes(key))) return false;
+    const [own, others] = [tokensOf(this.command.part), tokensOf(other.command.part)];
+    return own === undefined || others === undefined || own.some((token) => others.includes(token));
   }
 }
