@@ -4,6 +4,8 @@ import type { Redis } from 'ioredis';
 import { Cluster } from 'ioredis';
 import { LockConfigError } from 'nestjs-locked';
 import type { RedisConnectionOptions } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
+import type { RedisConnection } from '../../libs/nestjs-locked/src/redis/connection/server/redis-client.js';
+import { selectDatabase } from '../../libs/nestjs-locked/src/redis/connection/server/select-database.js';
 import { eventually } from '../support/eventually.js';
 import { FakeSentinel } from '../support/fake-sentinel.js';
 import { connectTo, versions } from '../support/ioredis-versions.js';
@@ -96,6 +98,31 @@ describe('a database that the server does not have', () => {
     // One of its nodes instead of the cluster: that says more than what it answers to SELECT.
     expect(await refusalOf(`redis://127.0.0.1:${port}/2`)).toContain(
       'is a node of a Redis Cluster',
+    );
+  });
+});
+
+describe('a cluster of Valkey 9', () => {
+  /** What it answers, apart from the number of its databases. */
+  function nodeWith(count: string, db: number): RedisConnection {
+    const call = async (name: string, ...args: unknown[]): Promise<unknown> => {
+      if (name === 'CONFIG' && args[1] === 'cluster-databases') return [args[1], count];
+      if (name === 'CONFIG') return [args[1], '16'];
+      throw Object.assign(new Error('ERR DB index is out of range'), { name: 'ReplyError' });
+    };
+    return { options: { db }, call } as unknown as RedisConnection;
+  }
+
+  it.each([
+    ['1', 2, 'a Redis Cluster has only database 0; leave the number out'],
+    [
+      '4',
+      9,
+      "the server has 4, numbered from 0; use another number, or raise 'cluster-databases' in the configuration of the server",
+    ],
+  ])('that has %s', async (count, db, reason) => {
+    await expect(selectDatabase(nodeWith(count, db), true)).rejects.toThrow(
+      `Database ${db} in 'connection' does not exist: ${reason}`,
     );
   });
 });

@@ -150,6 +150,13 @@ describe('readServerInfo', () => {
     expect(read).not.toThrow(LockConfigError);
   });
 
+  it.each([
+    'redis_version:7.0.15\r\nredis_mode:sentinel\r\n',
+    'redis_version:7.2.4\r\nvalkey_version:9.1.2\r\nserver_mode:sentinel\r\n',
+  ])('refuses a sentinel: %j', (info) => {
+    expect(() => readServerInfo(info, false)).toThrow(/is a sentinel, which has no keys/);
+  });
+
   it('refuses an active replica: it is one of two masters', () => {
     const read = (): unknown =>
       readServerInfo('redis_version:6.3.4\r\nrole:active-replica\r\n', false);

@@ -19,7 +19,7 @@ export interface ServerInfo {
  */
 export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   assertVersion(info);
-  if (/^redis_mode:sentinel/m.test(info)) throw sentinelError();
+  if (/^(?:redis|server)_mode:sentinel/m.test(info)) throw sentinelError();
   if (!inCluster && /^cluster_enabled:1/m.test(info)) throw clusterError();
   // Another server may have taken the port of a removed node, and would grant locks held elsewhere.
   if (inCluster && /^cluster_enabled:0/m.test(info)) throw noClusterError();

@@ -326,7 +326,7 @@ export class CommandConnection {
     try {
       own.sends();
       const isPrepared = Promise.all([
-        selectDatabase(redis),
+        selectDatabase(redis, this.#options.inCluster),
         ...this.#options.scripts.map(({ lua }) =>
           redis.script('LOAD', lua).catch(unlessForbidden(undefined)),
         ),
