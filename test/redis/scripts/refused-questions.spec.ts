@@ -8,7 +8,9 @@ const { contendedBench, heldBench, connectAs } = useScripts();
 it('a user who may not remove a waiter from the queue leaves it the lock that was announced to it [R6]', async () => {
   const { bench, token, fence, waiter, waiting } = await contendedBench();
   const other = bench.as(await connectAs('&*', '+@all', '-zrem'));
-  await expect(other.release(token, fence)).rejects.toThrow(/can't run|NOPERM|no permissions to run/);
+  await expect(other.release(token, fence)).rejects.toThrow(
+    /can't run|NOPERM|no permissions to run/,
+  );
   expect(await waiter.heard()).toEqual([expect.stringMatching(`^g ${waiting} `)]);
   expect((await bench.state()).lock).toBe(waiting);
 });
