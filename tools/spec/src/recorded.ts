@@ -109,8 +109,18 @@ function ofBatch({ args: [letters = '', ...args], reply, ...line }: RanLine): Of
     const keys = line.keys.slice(KEYS_EACH * i, KEYS_EACH * (i + 1));
     const own = args.slice(from, (from += letter.toUpperCase().charCodeAt(0) - 64));
     const part = { ...line, script, keys, args: own, reply: (reply as unknown[])[i] };
-    return commandsOf(part).map((of) => ({ ...of, sent: sentText(part) }));
+    const commands = isLeftOut(part.reply) ? leftAlone(part) : commandsOf(part);
+    return commands.map((of) => ({ ...of, sent: sentText(part) }));
   });
+}
+
+/** Whether this part of a batch was refused, or is to be sent again, because the memory is full for example. */
+function isLeftOut(reply: unknown): boolean {
+  return Array.isArray(reply) && (reply[0] === 'again' || reply[0] === 'refused');
+}
+
+function leftAlone({ keys }: RanLine): OfOne[] {
+  return [{ key: keys[0] ?? '', command: undefined, reply: { kind: 'left' } }];
 }
 
 function sentText({ script, args }: Pick<RanLine, 'script' | 'args'>): string {

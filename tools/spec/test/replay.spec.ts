@@ -37,6 +37,37 @@ function rulesBrokenBy(isIt: (ran: Ran) => boolean, change: (ran: Ran) => Partia
   return [...new Set(replay(forged).map(({ rule }) => rule))];
 }
 
+describe('a batch', () => {
+  /** What a process sends for these keys, and what it is answered. */
+  const ran = (args: readonly string[], reply: readonly unknown[], keys = ['a', 'b']): Ran => ({
+    ...{ at: 1, type: 'ran', by: 'p1', script: 'batch', micros: 1_000, messages: [] },
+    keys: keys.flatMap((key) => [`lock:{${key}}`, `${key}:queue`, `${key}:fence`, `${key}:lapsed`]),
+    listening: [],
+    args,
+    reply,
+  });
+  const [first, second] = [`${'a'.repeat(32)}:1`, `${'a'.repeat(32)}:2`];
+  const both = ['cc', first, '1500', '601500', second, '1500', '601500'];
+  const later = (reply: unknown): Ran => ({
+    ...ran([`${'b'.repeat(32)}:1`, '1500', '601500', '1'], [], ['b']),
+    script: 'acquire',
+    reply,
+    messages: Array.isArray(reply) ? [['inbox', `w ${second} b`]] : [],
+  });
+
+  it.each(['again', 'refused'])('changes nothing of a key for which it answers %s', (answer) => {
+    const batch = ran(both, ['1000', [answer]]);
+    expect(replay([batch, later('2000')])).toEqual([]);
+    expect(replay([batch, later(['busy', 1_000, 0])])).toMatchObject([{ rule: 'as specified' }]);
+  });
+
+  it('has the lock of a key for which it answers a number', () => {
+    const batch = ran(both, ['1000', '1000']);
+    expect(replay([batch, later(['busy', 1_000, 0])])).toEqual([]);
+    expect(replay([batch, later('2000')])).toMatchObject([{ rule: 'one holder at a time' }]);
+  });
+});
+
 describe('a history of the simulator', () => {
   it('is allowed as it is', () => {
     expect(lines.filter(({ type }) => type === 'ran').length).toBeGreaterThan(50);
