@@ -8,6 +8,9 @@ const FOR_EVER_MS = 1_000_000;
 /** How far a replica lags behind its master, at least. */
 const LEAST_LAG_MS = 5;
 
+/** How often another program tries to reach the server. */
+const AGAIN_MS = 100;
+
 export function happen(fault: PlannedFault, stage: Stage): void {
   const { server, processes, history } = stage;
   const { what, forMs, which } = fault;
@@ -109,7 +112,8 @@ function refuse({ server: { model }, history }: Stage, what: string, forMs: numb
 }
 
 /** Another program has a key of the name of one of ours, if it is free, and removes it later. */
-function anotherProgram({ server: { model }, history }: Stage, which: number, forMs: number): void {
+function anotherProgram({ server, history }: Stage, which: number, forMs: number): void {
+  const { model } = server;
   const name = ['a', 'b', 'c'][which % 3] as string;
   const part = ['', ':queue', ':fence', ':lapsed'][Math.floor(which / 3) % 4] as string;
   const key = `lock:{${name}}${part}`;
@@ -121,12 +125,15 @@ function anotherProgram({ server: { model }, history }: Stage, which: number, fo
   history.tell({ type: 'disturbed', what, until: time.now + forMs });
   history.tell({ type: 'unspecified', key: name });
   model.command(write[0] as string, write.slice(1));
-  time.plan(forMs, () => {
+  const remove = (): void => {
+    // It tries until the server is there, which may have come back with what it had before.
+    if (!server.isUp) return void time.plan(AGAIN_MS, remove);
     const isTheirs = isText
       ? model.command('GET', [key]) === 'theirs'
       : model.command('ZSCORE', [key, 'theirs']) === '1';
     if (isTheirs) model.command('DEL', [key]);
-  });
+  };
+  time.plan(forMs, remove);
 }
 
 /** @param isNoticed whether its connections are closed, or its machine is gone */
