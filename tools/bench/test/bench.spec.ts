@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { afterTest } from '../../../test/support/after-test.js';
 import { runCommand } from '../../../test/support/run-command.js';
 import { overlapsIn } from '../src/measure/exclusion.js';
+import { handOversIn } from '../src/measure/hand-overs.js';
+import type { Holds } from '../src/measure/hold-log.js';
 import { sentBetween } from '../src/measure/server-statistics.js';
 import { jainFairness, ratioOf, spreadOf, spreadsOf } from '../src/measure/statistics.js';
 import { readOptions } from '../src/options.js';
@@ -172,6 +174,17 @@ describe('what is measured', () => {
       longestMs: 1,
     });
     expect(overlapsIn([log([0, 5e6]), log([1e6, 2e6], [3e6, 4e6])]).count).toBe(2);
+  });
+
+  it('a hand-over lasts from the end of a hold until another process is inside', () => {
+    const log = (...holds: [from: number, until: number][]): Holds => ({
+      from: Float64Array.from(holds, ([from]) => from * 1e6),
+      until: Float64Array.from(holds, ([, until]) => until * 1e6),
+    });
+    const took = handOversIn([log([0, 10], [11, 20], [50, 60]), log([23, 40])]);
+    expect(took.p50Ms).toBe(6.5); // 3 and 10, and not the one of the process to itself
+    expect(took.p99Ms).toBeCloseTo(9.93);
+    expect(handOversIn([log([0, 10], [11, 20])]).p50Ms).toBeNaN();
   });
 
   it('a median, its spread, a ratio round by round, and fairness', () => {

@@ -2,12 +2,16 @@ import type { Adapter } from '../adapters/adapter.js';
 import type { LoadResult } from '../worker/load.js';
 import { WorkerProcess } from '../worker/worker-process.js';
 import { overlapsIn } from './exclusion.js';
+import { type HandOvers, handOversIn, spanOf } from './hand-overs.js';
 import { jainFairness, monotonicNs, percentile } from './statistics.js';
 
 /** How long before its beginning a round is announced, so that every process has heard of it. */
 const NOTICE_MS = 25;
 
 const WARM_UP_CALLERS = 32;
+
+/** In the place of an adapter, those that pass messages without any lock. */
+const MESSENGERS = 'messages';
 
 export interface RoundOptions {
   readonly ms: number;
@@ -67,16 +71,42 @@ export class Fleet {
     adapter: Adapter,
     key: string,
     options: RoundOptions & { readonly processes: number; readonly callers: number },
-  ): Promise<Round> {
+  ): Promise<Round & HandOvers> {
     const keys = Array.from({ length: options.callers }, () => [key]);
     const results = await this.#load(adapter, options.processes, keys, options);
-    const { count, longestMs } = overlapsIn(results.map(({ log }) => log));
+    const logs = results.map(({ log }) => log);
+    const { count, longestMs } = overlapsIn(logs);
     if (count > 0) {
       this.violations.push(
         `${adapter.name}: ${count} times two were inside, for up to ${longestMs.toFixed(3)} ms`,
       );
     }
-    return this.#roundOf(adapter, results, options);
+    return { ...this.#roundOf(adapter, results, options), ...handOversIn(logs) };
+  }
+
+  /** How long bare messages take from one process to another. */
+  async messages(options: {
+    readonly count: number;
+    readonly everyMs: number;
+  }): Promise<HandOvers> {
+    const [listener, publisher] = (await Promise.all(this.#messengers())) as [
+      WorkerProcess,
+      WorkerProcess,
+    ];
+    await publisher.do('publish', options);
+    return spanOf(await listener.do('heard'));
+  }
+
+  #messengers(): Promise<WorkerProcess>[] {
+    const known = this.#workers.get(MESSENGERS);
+    if (known !== undefined) return known;
+    const started = (['listen', 'openPublisher'] as const).map(async (task) => {
+      const worker = WorkerProcess.start();
+      await worker.do(task, { url: this.#url });
+      return worker;
+    });
+    this.#workers.set(MESSENGERS, started);
+    return started;
   }
 
   async end(): Promise<void> {

@@ -1,6 +1,6 @@
 import { distinctKeys, heldLocks } from './many-locks.js';
 import { memory } from './memory.js';
-import { oneProcess, processes, scaling, workInside } from './one-key.js';
+import { handOver, oneProcess, processes, scaling, workInside } from './one-key.js';
 import type { Scenario } from './scenario.js';
 import { transactions } from './transactions.js';
 import { waiters } from './waiters.js';
@@ -16,6 +16,7 @@ export const SCENARIOS: readonly Scenario[] = [
   oneProcess,
   processes,
   workInside,
+  handOver,
   scaling,
   heldLocks,
   waiters,

@@ -3,6 +3,7 @@ import { inStrictOrder, nestjsLocked } from '../adapters/nestjs-locked.js';
 import { PEERS } from '../adapters/peers.js';
 import { rawFloor } from '../adapters/raw-floor.js';
 import type { Round } from '../measure/fleet.js';
+import type { HandOvers } from '../measure/hand-overs.js';
 import { spreadOf } from '../measure/statistics.js';
 import type { Row } from '../results.js';
 import { columnsOf, contest, goal, interleaved, measure, rowsOf } from './contest.js';
@@ -96,6 +97,47 @@ export const workInside = contest({
       atLeast(0.95),
     ),
     goal('work-p99', `p99 wait ${WITH_WORK}, relative to 32 turns`, QUEUE, atMost(1.3)),
+  ],
+});
+
+/** What a hand-over took, and what a bare message took right before. */
+type RoundWithMessage = Round & HandOvers & { readonly messageMs: number };
+
+const TURNS = { processes: 2, callers: 1, workMs: 2 };
+const HAND_OVER = measure('hand-over', 'p50', 'ms', ({ p50Ms }: RoundWithMessage) => p50Ms);
+const SLOW_HAND_OVER = measure('p99', 'p99', 'ms', ({ p99Ms }: RoundWithMessage) => p99Ms);
+const MESSAGE = measure('message', 'a message', 'ms', (round: RoundWithMessage) => round.messageMs);
+const OF_MESSAGE = measure(
+  'p50-of-message',
+  'p50, in messages',
+  '',
+  ({ p50Ms, messageMs }: RoundWithMessage) => p50Ms / messageMs,
+);
+const SLOW_OF_MESSAGE = measure(
+  'p99-of-message',
+  'p99, in messages',
+  '',
+  ({ p99Ms, messageMs }: RoundWithMessage) => p99Ms / messageMs,
+);
+const AS_MESSAGE = 'of a hand-over between two processes, relative to the p50 of a bare message';
+
+export const handOver = contest({
+  id: 'hand-over',
+  title: 'A hand-over between two processes',
+  what: 'Two processes with a caller each take turns, with 2 ms of work. From the end of the work until the other process is inside. A bare message is published by one process and heard by another.',
+  isQuick: true,
+  contestants: [...PEERS, nestjsLocked],
+  measures: [HAND_OVER, SLOW_HAND_OVER, MESSAGE, OF_MESSAGE, SLOW_OF_MESSAGE],
+  share: 1 / 3,
+  async play({ fleet, pace }, adapter, isWarmUp) {
+    const message = { count: Math.ceil(200 * pace), everyMs: TURNS.workMs };
+    const { p50Ms: messageMs } = await fleet.messages(message);
+    const ms = (isWarmUp ? 300 : 1_500) * pace;
+    return { ...(await fleet.together(adapter, 'hand-over', { ...TURNS, ms })), messageMs };
+  },
+  goals: [
+    goal('hand-over-p50', `p50 ${AS_MESSAGE}`, OF_MESSAGE, atMost(1.5)),
+    goal('hand-over-p99', `p99 ${AS_MESSAGE}`, SLOW_OF_MESSAGE, atMost(3)),
   ],
 });
 

@@ -1,6 +1,7 @@
 import { type OpenLocks } from '../adapters/adapter.js';
 import { adapterOf } from '../adapters/index.js';
 import { type Load, type LoadResult, runLoad } from './load.js';
+import { MESSAGE_TASKS } from './message-tasks.js';
 import { SCALE_TASKS } from './scale-tasks.js';
 import type { openTransactions, TransactionApplication } from './transaction-application.js';
 
@@ -28,6 +29,7 @@ export const TASKS = {
     return transact(count, keys);
   },
 
+  ...MESSAGE_TASKS,
   ...SCALE_TASKS,
 };
 
