@@ -21,6 +21,8 @@ export interface Call {
   readonly fences: Readonly<Record<string, number>>;
   /** When it acted and believed for the last time. */
   readonly actsUntil: Moment;
+  /** Until when it was told that it has the lock, and in which line, in the order of the lines. */
+  readonly assurances: readonly Assurance[];
   /** Its first effect after the latest end that it was told of, and that end. */
   readonly overdue: { readonly at: number; readonly endedAt: number } | undefined;
   /** When its work was over. */
@@ -33,6 +35,11 @@ export interface Call {
   /** For how long its process stood still meanwhile. */
   readonly pausedMs: number;
   readonly diedAt: number | undefined;
+}
+
+interface Assurance {
+  readonly index: number;
+  readonly until: number;
 }
 
 export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): Call[] {
@@ -83,7 +90,7 @@ class CallBeingRead implements Call {
   pausedMs = 0;
   diedAt: number | undefined;
   overdue: Call['overdue'];
-  #assuredUntil = Infinity;
+  readonly assurances: Assurance[] = [];
   #pausedAt: number | undefined;
 
   constructor(
@@ -100,6 +107,10 @@ class CallBeingRead implements Call {
     this.calledAt = { at, index };
   }
 
+  get #assuredUntil(): number {
+    return this.assurances.at(-1)?.until ?? Infinity;
+  }
+
   get #keptUntil(): number {
     return this.entered === undefined ? -Infinity : this.entered.at + this.keepMs;
   }
@@ -112,7 +123,7 @@ class CallBeingRead implements Call {
         this.actsUntil = this.entered;
         return;
       case 'assured':
-        this.#assuredUntil = line.until;
+        if (line.until !== this.#assuredUntil) this.assurances.push({ index, until: line.until });
         return;
       case 'effect':
         this.actsUntil = { at: line.at, index };

@@ -60,7 +60,7 @@ function exclusion(
         (loss) =>
           loss > earlier.calledAt.index &&
           loss < later.entered.index &&
-          at <= (lines[loss] as HistoryLine).at + earlier.leaseMs + calm.bounds.timerMs,
+          at <= mayActUntil(earlier, loss, (lines[loss] as HistoryLine).at) + calm.bounds.timerMs,
       );
       if (index < later.entered.index || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
@@ -68,6 +68,12 @@ function exclusion(
       return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
     }),
   );
+}
+
+/** How long a call may believe in a lease that was lost without it: its work may have asked for a longer one. */
+function mayActUntil({ leaseMs, assurances }: Call, loss: number, lostAt: number): number {
+  const known = assurances.findLast(({ index }) => index < loss)?.until ?? -Infinity;
+  return Math.max(lostAt + leaseMs, known);
 }
 
 function risingFences(

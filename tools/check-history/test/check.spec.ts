@@ -60,6 +60,17 @@ describe('a history', () => {
     expect(rulesBrokenBy(...actsAt(604), ...LEAVES)).toEqual(['two hold one key']);
   });
 
+  it('in which the clock was set forward is excused until the end that the holder knows of', () => {
+    const known: Step = [2, 'p', 'assured', { until: 2_000 }];
+    const later: Step = [3, 'p', 'assured', { until: 9_000 }];
+    const step: Step = [2, '', 'clock set forward'];
+    const acts = (at: number, ...told: Step[]): string[] =>
+      rulesBrokenBy(...HOLDS_FIRST, ...told, ...HOLDS_NEXT, [at, 'p', 'effect'], ...LEAVES);
+    expect(acts(2_000, known, step)).toEqual([]);
+    expect(acts(2_150, known, step, later)).toEqual(['two hold one key']);
+    expect(acts(2_000, step, later)).toEqual(['two hold one key']);
+  });
+
   it('in which somebody knows that it has lost the lock is as it should be', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, ...HOLDS_NEXT, ...LEAVES)).toEqual([]);
   });
