@@ -608,6 +608,22 @@ describe('a Promise of a result that continues', () => {
     expect(locks.events).toEqual(LOCKED_ONCE);
   });
 
+  it('keeps the lock for the stream of any thenable, such as a Promise of another library', async () => {
+    class Exports {
+      @Locked('k')
+      make(stream: Readable): PromiseLike<Readable> {
+        const promise = Promise.resolve(stream);
+        return { then: (resolve, reject) => promise.then(resolve, reject) };
+      }
+    }
+    const stream = await locks.give(new Exports()).make(Readable.from(['a', 'b']));
+    await settled();
+    expect(locks.events).toEqual(['lock k']);
+    await expect(text(stream)).resolves.toBe('ab');
+    await settled();
+    expect(locks.events).toEqual(LOCKED_ONCE);
+  });
+
   it('releases it when the stream is destroyed', async () => {
     const stream = await reports.make(new Readable({ read() {} }));
     stream.destroy();

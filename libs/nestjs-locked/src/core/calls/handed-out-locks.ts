@@ -1,3 +1,4 @@
+import { isPromiseLike } from '../arguments.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Lock } from '../lock.js';
 import type { Hold } from '../queue/hold.js';
@@ -55,8 +56,7 @@ export class HandedOutLocks {
     // throws.
     const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     const transaction = currentTransaction();
-    // A lazy result, such as a query, starts where it is awaited.
-    const inside = (): Promise<T> => lock.runHere(async () => work(lock));
+    const inside = (): T | Promise<T> => lock.runHere(() => startedHere(work(lock)));
     try {
       let result: T;
       try {
@@ -129,4 +129,9 @@ export class HandedOutLocks {
     if (this.#locks === 0) then();
     else this.#onIdle = then;
   }
+}
+
+/** A lazy result, such as a query, starts where it is awaited. A Promise is none, and needs no other around it. */
+function startedHere<T>(result: T | Promise<T>): T | Promise<T> {
+  return result instanceof Promise || !isPromiseLike(result) ? result : Promise.resolve(result);
 }

@@ -23,6 +23,8 @@ export class KeyTemplate {
   /** The texts around the placeholders, one more than there are placeholders. */
   readonly #literals: readonly string[];
   readonly #shown: string;
+  /** Which placeholder has the list; -1 if there is none. */
+  readonly #list: number;
 
   /**
    * @param owner the owner's name in messages, for example `StockService.take`
@@ -38,6 +40,7 @@ export class KeyTemplate {
     this.placeholders = pieces
       .filter((_, index) => index % 2 === 1)
       .map((body) => this.#placeholder(body));
+    this.#list = this.placeholders.findIndex(({ each }) => each !== undefined);
     this.#checkLiterals(roots);
   }
 
@@ -75,23 +78,20 @@ export class KeyTemplate {
       const { text, root, path } = placeholder;
       return this.#read(text, root, valueOf(root), path);
     });
-    return this.#elements(values).map((_, element) => this.#fill(values, element));
+    if (this.#list === -1) return [this.#fill(values, 0)];
+    return this.#elements(values[this.#list]).map((_, element) => this.#fill(values, element));
   }
 
-  /** The elements of the list, including holes, or a single dummy if there is no list. */
-  #elements(values: readonly unknown[]): readonly unknown[] {
-    const index = this.placeholders.findIndex(({ each }) => each !== undefined);
-    const [list, placeholder] = [values[index], this.placeholders[index]];
-    if (placeholder === undefined) return [undefined];
+  /** The elements of the list, including holes. */
+  #elements(list: unknown): readonly unknown[] {
+    const { text } = this.placeholders[this.#list] as Placeholder;
     if (!Array.isArray(list)) {
       this.#refuse(
-        `${placeholder.text} needs a list, but it is ${describeValue(list)}; pass an array, or leave out []`,
+        `${text} needs a list, but it is ${describeValue(list)}; pass an array, or leave out []`,
       );
     }
     if (list.length === 0) {
-      this.#refuse(
-        `${placeholder.text} has no elements: nothing would be locked; return before the call`,
-      );
+      this.#refuse(`${text} has no elements: nothing would be locked; return before the call`);
     }
     return Array.from(list as readonly unknown[]);
   }

@@ -16,6 +16,9 @@ export const MAX_KEY_BYTES = 512;
  */
 const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|(?<=^|[-_.=/])(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
 
+/** Most values: a number, a UUID, a name with a digit at its end. Nothing of it is encoded. */
+const PLAIN = /^[\w-]*\d$/;
+
 /** All lone surrogates would become the same bytes in Redis. */
 export const LONE_SURROGATE = /\p{Cs}/u;
 
@@ -51,6 +54,7 @@ function encodeText(text: string, refuse: (problem: string) => never): string {
       `has ${text.length} characters; a key has ${MAX_KEY_BYTES} bytes at most, use a shorter value or a hash`,
     );
   }
+  if (PLAIN.test(text)) return text;
   if (LONE_SURROGATE.test(text))
     refuse('is not well-formed text (half a surrogate pair); clean it');
   return text.replace(ENCODED, (character) => percentEncoded(character));

@@ -53,8 +53,12 @@ export function labelOf(token: string): string | undefined {
   }
 }
 
+/** Nearly every label: that of a method. */
+const PLAIN_LABEL = /^[\w.]*$/;
+
 /** Redis would return another token for half a surrogate pair. */
 function encodedLabel(label: string): string {
+  if (PLAIN_LABEL.test(label)) return label;
   return label
     .replace(/\p{Cs}/gu, '\uFFFD')
     .replace(ESCAPED, (character) => encodeURIComponent(character));

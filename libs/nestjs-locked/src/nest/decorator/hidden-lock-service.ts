@@ -34,12 +34,22 @@ export function requestLockService(target: object, serviceName: string | undefin
 }
 
 /**
- * The runner that takes the locks of this instance.
+ * Finds the runner that takes the locks of an instance.
  *
- * @throws LockConfigError if the instance has no lock service, or something else instead, such as null
+ * @returns a function that throws LockConfigError if the instance has no lock service, or something else instead, such
+ * as null
  */
-export function lockRunnerOf(
+export function findLockRunner(
+  serviceName: string | undefined,
+  callSite: string,
+): (instance: unknown) => LockRunner {
+  const property = lockServiceProperty(serviceName);
+  return (instance) => lockRunnerOf(instance, property, serviceName, callSite);
+}
+
+function lockRunnerOf(
   instance: unknown,
+  property: symbol,
   serviceName: string | undefined,
   callSite: string,
 ): LockRunner {
@@ -48,7 +58,7 @@ export function lockRunnerOf(
       `Cannot lock ${callSite}: it was called without its instance; call it as a method, or bind it first`,
     );
   }
-  const service: unknown = Reflect.get(instance, lockServiceProperty(serviceName));
+  const service: unknown = Reflect.get(instance, property);
   if (service !== undefined) return runnerOf(service, callSite);
   const options = serviceName === undefined ? '' : `{ name: '${serviceName}' }`;
   throw new LockConfigError(

@@ -1,3 +1,4 @@
+import type { LockRunner } from '../../core/engine/lock-runner.js';
 import type { LockKeys, WithLockOptions } from '../../core/lock.options.js';
 import { withSignal } from '../../core/resolved.options.js';
 import type { LockedCall } from '../result/locked-call.js';
@@ -5,7 +6,7 @@ import { LOCKED_RESULT } from '../result/locked-result.js';
 import type { Enter } from '../result/manual-hold.js';
 import type { MethodKind } from '../result/result-kind.js';
 import type { DecoratedMethod, Method } from './decorated-method.js';
-import { lockRunnerOf } from './hidden-lock-service.js';
+import { findLockRunner } from './hidden-lock-service.js';
 import { keepMethodIdentity } from './keep-method-identity.js';
 
 /** How the calls of one method are locked, as known while the class is being defined. */
@@ -26,10 +27,11 @@ export interface LockedMethodPlan {
 export function lockMethod(plan: LockedMethodPlan): Method {
   const { original, callSite } = plan.method;
   const lockedResult = LOCKED_RESULT[plan.kind];
+  const runnerOf = findLockRunner(plan.service, callSite);
   const wrapper: Method = function (...args) {
     const call: LockedCall = {
       callSite,
-      enter: enterOf(plan, this, args),
+      enter: enterOf(plan, () => runnerOf(this), args),
       run: () => Reflect.apply(original, this, args),
     };
     return lockedResult(call);
@@ -39,9 +41,13 @@ export function lockMethod(plan: LockedMethodPlan): Method {
 }
 
 /** Builds the key now, so that changes to the arguments while the call waits do not affect it. */
-function enterOf(plan: LockedMethodPlan, instance: unknown, args: readonly unknown[]): Enter {
+function enterOf(
+  plan: LockedMethodPlan,
+  findRunner: () => LockRunner,
+  args: readonly unknown[],
+): Enter {
   try {
-    const runner = lockRunnerOf(instance, plan.service, plan.method.callSite);
+    const runner = findRunner();
     const keys = plan.keysOf(args);
     return (work, signal) =>
       runner.withLock(

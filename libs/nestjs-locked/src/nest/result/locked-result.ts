@@ -1,4 +1,5 @@
 import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
+import { isPromiseLike } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { isAsyncIterable } from './async-iterable.js';
 import { answersEveryName } from './auto-mock.js';
@@ -29,14 +30,18 @@ export const LOCKED_RESULT: Record<MethodKind, (call: LockedCall) => unknown> = 
  */
 function lockedPromise({ enter, run, callSite, whenTooLateToRead }: LockedCall): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    const released = enter(async () => {
-      const result = await run();
+    const carried = (result: unknown): unknown => {
       const carry = streamedResult(result, callSite);
       if (carry === undefined) return result;
-      await new Promise<void>((leave, fail) => {
+      return new Promise<void>((leave, fail) => {
         resolve(carry(new ManualHold(leave, fail, () => released, whenTooLateToRead)));
       });
-      return undefined;
+    };
+    // No async function: every Promise counts here.
+    const released = enter(() => {
+      const result = run();
+      if (result instanceof Promise) return result.then(carried);
+      return isPromiseLike(result) ? Promise.resolve(result).then(carried) : carried(result);
     });
     released.then(resolve, reject);
   });
