@@ -7,9 +7,10 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
   const entries = entriesInto(calls);
   const { seenMs } = calm.bounds;
   return entries.flatMap((holder): Finding[] => {
-    const { diedAt, leaseMs, leftAt } = holder;
+    const { diedAt, leaseMs, leftAt, assurances } = holder;
     if (diedAt === undefined || leftAt !== undefined) return [];
-    const overAt = diedAt + leaseMs;
+    // Its work may have asked for a longer lease.
+    const overAt = Math.max(diedAt + leaseMs, ...assurances.map((assured) => assured.until));
     const waits = calls.filter(
       (call) =>
         call.keys.length === 1 &&

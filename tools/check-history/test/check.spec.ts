@@ -191,9 +191,10 @@ describe('a history', () => {
 
   it.each([500, 1_500])('in which the key of a dead holder stays with it is found', (leaseMs) => {
     const called = { ...CALLED, leaseMs, waitMs: 20_000 };
-    const given = (at: number): Step[] => [
+    const given = (at: number, ...knows: Step[]): Step[] => [
       [0, 'p', 'called', called],
       [1, 'p', 'entered', entered(1)],
+      ...knows,
       [2, 'q', 'called', called],
       [2_000, 'p', 'died'],
       [at, 'q', 'entered', entered(2)],
@@ -204,6 +205,8 @@ describe('a history', () => {
     expect(rulesBrokenBy(...given(2_000 + 3 * leaseMs))).toContain(
       'a dead holder keeps a key for one lease',
     );
+    const longer: Step = [2, 'p', 'assured', { until: 2_000 + 3 * leaseMs }];
+    expect(rulesBrokenBy(...given(2_000 + 3 * leaseMs, longer))).toEqual([]);
   });
 
   it('in which a key is not served at once is found if the network is quiet', () => {
