@@ -1,9 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { once } from 'node:events';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
@@ -228,6 +230,29 @@ describe('a key that is kept after short work', () => {
     await eventually(() => b.engine.ping());
     await expect(b.engine.tryAcquire(key)).resolves.toBeNull();
   });
+
+  it.each([
+    ['its application closes', {}, 300],
+    ['it has lasted for maxHoldMs', { maxHoldMs: 300 }, 30_000],
+  ])(
+    'is kept for holdAtLeastMs if the work ends with its signal because %s',
+    async (_, options, closeMs) => {
+      const [a, b] = [newLocks(), newLocks()];
+      await Promise.all([a.engine.open(), b.engine.open()]);
+      const key = uniqueKey();
+      const work = async ({ signal }: Lock): Promise<void> => void (await once(signal, 'abort'));
+      const call = a.engine.withLock(key, { ...options, holdAtLeastMs: 60_000 }, work);
+      await eventually(async () => expect(await server.admin.exists(`lock:{${key}}`)).toBe(1));
+      const holder = await server.admin.get(`lock:{${key}}`);
+      const closed = a.engine.close(closeMs);
+      await Promise.all([call, closed]);
+      await eventually(async () =>
+        expect(await server.admin.get(`lock:{${key}}`)).toBe(`kept:${holder}`),
+      );
+      expect(await server.admin.pttl(`lock:{${key}}`)).toBeGreaterThan(50_000);
+      await expect(b.engine.tryAcquire(key)).resolves.toBeNull();
+    },
+  );
 
   it('is announced to the head of the queue, which enters as soon as the time is over [R41]', async () => {
     const [a, b] = [newLocks(), newLocks()];

@@ -98,7 +98,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   holdAtLeastMs: {
     default: 0,
     check: wholeNumber(0, 'milliseconds'),
-    text: 'How long the key stays taken even if the work ends sooner or throws, unless the lock was lost or [Redis was away](docs/cron.md#exactly-once-except)',
+    text: 'How long the key stays taken even if the work ends sooner or throws, unless others have had it since or [Redis was away](docs/cron.md#exactly-once-except)',
   },
   renew: {
     default: true,

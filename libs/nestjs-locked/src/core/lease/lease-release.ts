@@ -88,8 +88,8 @@ export class LeaseRelease {
    * Releases a lease that may only have been believed lost, after the work under it has ended. No numbers are given
    * back: if its command was sent twice, the store may have granted it again since, after others had higher numbers.
    */
-  afterLoss(): void {
-    void this.#parts.cleanUp.release(this.#command(0), this.#deadline.latest, this.forget);
+  afterLoss(keepMs: number): void {
+    void this.#parts.cleanUp.release(this.#command(0, keepMs), this.#deadline.latest, this.forget);
   }
 
   /** Ends the tenure of the token: messages about it are ignored. */

@@ -284,10 +284,13 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.#user.over(this);
   }
 
-  /** Releases a lost lease after the work under it has ended, because it may only have been believed lost. */
-  releaseLost(): void {
+  /**
+   * Releases a lost lease after the work under it has ended, because it may only have been believed lost.
+   * @param keepMs if nobody else has had it, the key stays taken for this long
+   */
+  releaseLost(keepMs = 0): void {
     this.#parts.scheduler.cancel(this);
-    this.#ending.afterLoss();
+    this.#ending.afterLoss(keepMs);
   }
 
   /**

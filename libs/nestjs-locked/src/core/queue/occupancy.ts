@@ -171,12 +171,12 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     if (this.#hold !== hold) return Promise.resolve(false);
     this.#hold = undefined;
     if (hold.doubt !== undefined) return this.lease.endInDoubt(hold.keptUntil);
+    const keepMs = Math.max(0, Math.ceil(hold.keptUntil - this.#parts.clock.now()));
     if (this.lease.state !== 'ours') {
-      this.lease.releaseLost();
+      this.lease.releaseLost(keepMs);
       return Promise.resolve(false);
     }
-    const keepMs = hold.keptUntil - this.#parts.clock.now();
-    if (keepMs > 0) return this.lease.release(Math.ceil(keepMs));
+    if (keepMs > 0) return this.lease.release(keepMs);
     this.#before = hold;
     return this.#user.onFree();
   }
