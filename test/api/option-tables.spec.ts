@@ -28,7 +28,7 @@ const { connection, ...ofModule } = MODULE_OPTIONS as Rows;
 /** The options that only calls have: for the others, the text above refers to the table of the module. */
 const ofCall = Object.fromEntries(
   Object.entries(CALL_OPTIONS as Rows).filter(
-    ([name]) => !['waitMs', 'leaseMs', 'maxHoldMs'].includes(name),
+    ([name]) => !['waitMs', 'maxWaiters', 'leaseMs', 'maxHoldMs'].includes(name),
   ),
 );
 

@@ -29,6 +29,7 @@ import {
   LockLostError,
   LockNotAcquiredError,
   LockNotHeldError,
+  LockQueueFullError,
   LockService,
   LockStoreError,
   RedisLockModule,
@@ -51,6 +52,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_IN_TRANSACTION: new LockInTransactionError('secret', 'secret'),
   LOCK_KEY_INVALID: new LockKeyError('secret'),
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
+  LOCK_QUEUE_FULL: new LockQueueFullError('secret', 'secret'),
   LOCK_NOT_HELD: new LockNotHeldError('secret', 'secret'),
 };
 
@@ -377,6 +379,7 @@ describe.each([
     for (const [code, message] of [
       ['LOCK_NOT_ACQUIRED', 'In use, try again'],
       ['LOCK_STORE_FAILED', 'Locks are unavailable, try again'],
+      ['LOCK_QUEUE_FULL', 'Too many wait for it, try again'],
       ['LOCK_ABORTED', 'Locks are unavailable, try again'],
     ] as const) {
       const data = JSON.stringify({ code, message, retryAfterMs: 7_000 });
@@ -506,7 +509,7 @@ describe('the options of LockExceptionFilter', () => {
     ],
     [
       { statuses: { default: 409 } },
-      "statuses has 'default', which is not the code of a lock error; there are LOCK_NOT_ACQUIRED, LOCK_STORE_FAILED,",
+      "statuses has 'default', which is not the code of a lock error; there are LOCK_NOT_ACQUIRED, LOCK_QUEUE_FULL,",
     ],
     [
       { statuses: { 409: 'LOCK_NOT_ACQUIRED' } },

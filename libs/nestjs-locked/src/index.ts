@@ -25,6 +25,7 @@ export {
   LockKeyError,
   LockLostError,
   LockNotHeldError,
+  LockQueueFullError,
   LockNotAcquiredError,
   LockStoreError,
 } from './core/lock.errors.js';

@@ -4,6 +4,7 @@ import { shownValue } from './runtime/shown-value.js';
 /** What happened, as a stable string to compare with. */
 export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
+  | 'LOCK_QUEUE_FULL'
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
   | 'LOCK_NOT_HELD'
@@ -65,6 +66,24 @@ export class LockNotAcquiredError extends LockError {
      * Who held it when the wait ended. A call of this process is always named. Undefined if another process has it and
      * this was a single try (`waitMs: 0`), if Redis did not answer within 250 ms, or if another kind of client has it.
      */
+    readonly holder?: LockHolder,
+  ) {
+    super(message, key);
+  }
+}
+
+/**
+ * So many calls of this process wait for the key already that this one was not let in (`maxWaiters`). It has waited for
+ * nothing, and says nothing about who has the key: `onBusy` does not apply.
+ */
+export class LockQueueFullError extends LockError {
+  override name = 'LockQueueFullError';
+  readonly code = 'LOCK_QUEUE_FULL';
+
+  constructor(
+    message: string,
+    key: string,
+    /** Who has the key, as in `LockNotAcquiredError`. */
     readonly holder?: LockHolder,
   ) {
     super(message, key);
@@ -186,6 +205,7 @@ export class LockConfigError extends LockError {
 
 const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockNotAcquiredError, 'LOCK_NOT_ACQUIRED'],
+  [LockQueueFullError, 'LOCK_QUEUE_FULL'],
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
   [LockNotHeldError, 'LOCK_NOT_HELD'],

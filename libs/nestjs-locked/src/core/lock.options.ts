@@ -9,6 +9,12 @@ export interface LockOptions {
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
   readonly waitMs?: number;
   /**
+   * How many calls of this process may wait for the key. If as many do, this call fails at once with
+   * `LockQueueFullError`, so that a key that is stuck does not keep every request of the process in memory. At least 1,
+   * `Infinity` allowed. Single tries do not wait. @default Infinity
+   */
+  readonly maxWaiters?: number;
+  /**
    * How long the lock outlives a crash, in milliseconds, at least 500. It is renewed while the work runs, so the work
    * may take longer. A shorter lease frees a dead holder's key sooner; a longer one tolerates a slower Redis. A lock
    * handed over by another process lasts at least a tenth of the module's `leaseMs`, and never less than a second.
@@ -92,6 +98,8 @@ export interface WithLockOptions<Busy extends OnBusy = OnBusy> extends LockOptio
 export interface LockServiceOptions extends TransactionOptions {
   /** Default of every call. @default 10_000 */
   readonly waitMs?: number;
+  /** Default of every call. @default Infinity */
+  readonly maxWaiters?: number;
   /** Default of every call. @default 30_000 */
   readonly leaseMs?: number;
   /** Default of every call. @default 600_000 */

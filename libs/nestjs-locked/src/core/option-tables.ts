@@ -29,6 +29,12 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
     ],
     text: 'How long a call waits; `0` is a single try, `Infinity` is allowed. Keep it below the time-out of your clients',
   },
+  maxWaiters: {
+    default: Infinity,
+    check: wholeNumber(1, 'calls', 'no limit'),
+    otherNames: ['maxqueue', 'maxqueuesize', 'queuelimit', 'maxpending', 'maxwaiting', 'queuesize'],
+    text: 'How many calls of this process may wait for the same key; any further one fails at once with `LOCK_QUEUE_FULL`',
+  },
   leaseMs: {
     default: 30_000,
     check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
@@ -81,9 +87,10 @@ export const SERVICE_OPTIONS: OptionTable<LockServiceOptions> = {
   ...TRANSACTION_OPTIONS,
 };
 
-/** The options of one call. The first three have their defaults in the service. */
+/** The options of one call. The first four have their defaults in the service. */
 export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
+  maxWaiters: { ...ENGINE_OPTIONS.maxWaiters, default: undefined },
   leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },
   maxHoldMs: { ...ENGINE_OPTIONS.maxHoldMs, default: undefined },
   onBusy: {

@@ -17,6 +17,7 @@ import {
 /** The options of one call, checked and complete. */
 export interface ResolvedLockOptions {
   readonly waitMs: number;
+  readonly maxWaiters: number;
   readonly leaseMs: number;
   readonly maxHoldMs: number;
   readonly renew: boolean;
@@ -155,6 +156,7 @@ export function resolveLockOptions(
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const {
     waitMs,
+    maxWaiters,
     leaseMs,
     maxHoldMs,
     renew = CALL_DEFAULTS.renew,
@@ -165,6 +167,7 @@ export function resolveLockOptions(
   const waits = waitMs ?? defaults.waitMs;
   return {
     waitMs: waits,
+    maxWaiters: maxWaiters ?? defaults.maxWaiters,
     leaseMs: leaseMs ?? defaults.leaseMs,
     maxHoldMs: maxHoldMs ?? defaults.maxHoldMs,
     renew,

@@ -9,12 +9,13 @@ import { DEFAULT_RETRY_AFTER_SECONDS } from './requests/lock-answer.js';
 export interface LockExceptionFilterOptions {
   /**
    * The HTTP status of each error, from 400 to 599. One below 500 also keeps a mistake out of the log.
-   * @default LOCK_NOT_ACQUIRED: 423 (Locked), LOCK_STORE_FAILED and LOCK_ABORTED: 503, every other: 500
+   * @default LOCK_NOT_ACQUIRED: 423 (Locked), LOCK_QUEUE_FULL, LOCK_STORE_FAILED and LOCK_ABORTED: 503, every
+   * other: 500
    */
   readonly statuses?: Partial<Readonly<Record<LockErrorCode, number>>>;
   /**
-   * After how many seconds a client should retry if the lock was not free, Redis did not answer, or the application is
-   * shutting down. A whole number. @default 1
+   * After how many seconds a client should retry if the lock was not free, too many wait for it, Redis did not answer,
+   * or the application is shutting down. A whole number. @default 1
    */
   readonly retryAfterSeconds?: number;
 }
@@ -26,6 +27,7 @@ const refuse = (problem: string): never => {
 /** The class of each error, and other names under which its status is looked for. */
 const CODES: Readonly<Record<LockErrorCode, { readonly otherNames: readonly string[] }>> = {
   LOCK_NOT_ACQUIRED: { otherNames: ['locknotacquirederror', 'lock_busy', 'busy'] },
+  LOCK_QUEUE_FULL: { otherNames: ['lockqueuefullerror', 'queue_full'] },
   LOCK_STORE_FAILED: { otherNames: ['lockstoreerror', 'lock_unavailable', 'lock_store_error'] },
   LOCK_ABORTED: { otherNames: ['lockabortederror'] },
   LOCK_NOT_HELD: { otherNames: ['locknothelderror'] },

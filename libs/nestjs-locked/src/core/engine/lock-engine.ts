@@ -6,7 +6,12 @@ import type { HeldLock } from '../calls/held-lock.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { currentTransaction } from '../calls/transaction-registry.js';
 import { inOrder } from '../keys/key-order.js';
-import { LockConfigError, LockNotAcquiredError, type LockStoreError } from '../lock.errors.js';
+import {
+  LockConfigError,
+  LockNotAcquiredError,
+  LockQueueFullError,
+  type LockStoreError,
+} from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockInfo } from '../lock-info.js';
@@ -128,7 +133,7 @@ export class LockEngine implements LockRunner {
       entry?.leave();
       await this.#pause();
       if (error instanceof LockNotAcquiredError) return null;
-      throw error;
+      throw await this.#explained(error, resolved);
     }
   }
 
@@ -203,16 +208,21 @@ export class LockEngine implements LockRunner {
     { waitMs }: ResolvedLockOptions,
     callSite?: string,
   ): Promise<unknown> {
-    if (!(error instanceof LockNotAcquiredError)) return error;
+    const isFull = error instanceof LockQueueFullError;
+    if (!isFull && !(error instanceof LockNotAcquiredError)) return error;
     const key = error.key as string;
-    const leftMs = waitMs === 0 ? 0 : waitMs + ANSWER_GRACE_MS - error.waitedMs;
+    const waitedMs = isFull ? 0 : error.waitedMs;
+    const leftMs = waitMs === 0 ? 0 : waitMs + ANSWER_GRACE_MS - waitedMs;
     const holder = await this.#holders.holderOf(key, leftMs);
     const has =
       holder === undefined
         ? ''
         : `; the holder is ${describedHolder(holder, this.#calls.parts.store.processId)}`;
     const asked = callSite === undefined ? '' : `; requested by ${callSite}`;
-    return new LockNotAcquiredError(`${error.message}${has}${asked}`, key, error.waitedMs, holder);
+    const message = `${error.message}${has}${asked}`;
+    return isFull
+      ? new LockQueueFullError(message, key, holder)
+      : new LockNotAcquiredError(message, key, waitedMs, holder);
   }
 
   // ---- looking ----------------------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ import type { LeaseGrant } from '../lease/lease-grant.js';
 import { LeaseRequest } from '../lease/lease-request.js';
 import type { LeaseUser } from '../lease/lease-user.js';
 import type { Acquires, RequestUser } from '../lease/request-user.js';
-import { LockAbortedError, LockStoreError } from '../lock.errors.js';
+import { LockAbortedError, LockQueueFullError, LockStoreError } from '../lock.errors.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
@@ -109,7 +110,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     { options, isOneOfSeveral, limits }: Omit<CallTerms, 'key'>,
     store?: Acquires,
   ): Promise<Hold> {
-    const refusal = this.#refusal(options.signal);
+    const refusal = this.#refusal(options);
     if (refusal !== undefined) {
       this.#proceed(); // the call does not join, so the queue may be empty
       return Promise.reject(refusal);
@@ -126,9 +127,17 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return call.promise;
   }
 
-  #refusal(signal: AbortSignal | undefined): Error | undefined {
+  #refusal({ signal, waitMs, maxWaiters }: ResolvedLockOptions): Error | undefined {
     if (signal?.aborted === true) return abortedError(this.key, signal);
-    return this.#occupancy === undefined ? this.#parts.outages.failFastError(this.key) : undefined;
+    const failFast =
+      this.#occupancy === undefined ? this.#parts.outages.failFastError(this.key) : undefined;
+    if (failFast !== undefined || waitMs === 0 || this.waiters < maxWaiters) return failFast;
+    const calls = this.waiters === 1 ? 'one call' : `${this.waiters} calls`;
+    const are = this.waiters === 1 ? 'waits' : 'wait';
+    return new LockQueueFullError(
+      `Lock '${this.key}' was not requested: ${calls} of this process ${are} for it already, and maxWaiters is ${maxWaiters}`,
+      this.key,
+    );
   }
 
   // ---- who is next ------------------------------------------------------------------------------------------

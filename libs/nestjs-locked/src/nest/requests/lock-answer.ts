@@ -12,6 +12,7 @@ export interface LockAnswer {
 /** The HTTP status of each error, unless the application says otherwise. */
 export const DEFAULT_STATUSES: Readonly<Record<LockErrorCode, number>> = Object.freeze({
   LOCK_NOT_ACQUIRED: 423,
+  LOCK_QUEUE_FULL: 503,
   LOCK_STORE_FAILED: 503,
   LOCK_ABORTED: 503,
   LOCK_LOST: 500,
@@ -28,6 +29,7 @@ export const DEFAULT_RETRY_AFTER_SECONDS = 1;
 /** Nothing is wrong with the request. */
 const RETRYABLE: ReadonlySet<LockErrorCode> = new Set([
   'LOCK_NOT_ACQUIRED',
+  'LOCK_QUEUE_FULL',
   'LOCK_STORE_FAILED',
   'LOCK_ABORTED',
 ]);
@@ -48,7 +50,11 @@ export function answerTo(
 ): LockAnswer {
   const { code } = error;
   if (!isRetryable(error)) return { code, message: STATUS_CODES[status] ?? 'Error' };
-  const message =
-    code === 'LOCK_NOT_ACQUIRED' ? 'In use, try again' : 'Locks are unavailable, try again';
-  return { code, message, retryAfterMs: retryAfterSeconds * 1_000 };
+  return { code, message: messageOf(code), retryAfterMs: retryAfterSeconds * 1_000 };
+}
+
+function messageOf(code: LockErrorCode): string {
+  if (code === 'LOCK_NOT_ACQUIRED') return 'In use, try again';
+  if (code === 'LOCK_QUEUE_FULL') return 'Too many wait for it, try again';
+  return 'Locks are unavailable, try again';
 }
