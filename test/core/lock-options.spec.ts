@@ -560,18 +560,18 @@ describe('an unknown option', () => {
     await expect(a.tryAcquire('k', options)).rejects.toThrow('tryAcquire takes none');
     const time = 30_000 as never;
     await expect(a.acquire('k', time)).rejects.toThrow(
-      'must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }; the lease is renewed until the release, so it needs no time: to change how long it lasts after a crash, write { leaseMs }',
+      'must be an object of options: { waitMs, maxWaiters, leaseMs, maxHoldMs, … }; the lease is renewed until the release, so it needs no time: to change how long it lasts after a crash, write { leaseMs }',
     );
     await expect(a.tryAcquire('k', (() => 'ran') as never)).rejects.toThrow(
-      'a function must be an object of options: { waitMs, leaseMs, maxHoldMs, holdAtLeastMs, … }; work belongs to withLock(key, work)',
+      'a function must be an object of options: { waitMs, maxWaiters, leaseMs, maxHoldMs, … }; work belongs to withLock(key, work)',
     );
-    await expect(a.acquire('k', 'b' as never)).rejects.toThrow(/holdAtLeastMs, … }$/);
+    await expect(a.acquire('k', 'b' as never)).rejects.toThrow(/maxHoldMs, … }$/);
   });
 
   it.each([
     ['keyPrefix', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
     ['connection', 'it is an option of the module'],
-    ['startMs', 'there are waitMs, leaseMs'],
+    ['startMs', 'there are waitMs, maxWaiters, leaseMs'],
     ['lingerMs', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
     ['returns', 'it is an option of @Locked; elsewhere, leave it out'],
     ['releaseTime', "did you mean 'leaseMs'?"],

@@ -88,7 +88,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'an option that resembles no known one',
     { quorum: 3 },
-    "Unknown option 'quorum': there are waitMs, leaseMs, maxHoldMs, localHandovers,",
+    "Unknown option 'quorum': there are waitMs, maxWaiters, leaseMs, maxHoldMs, localHandovers,",
   ],
   [
     'an option of a call',

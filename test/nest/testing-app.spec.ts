@@ -282,7 +282,7 @@ describe('overrideLocks()', () => {
     [null, 'Invalid options: null must be an object'],
     [{ lock: new TestLocks() }, "Unknown option 'lock': did you mean 'locks'?"],
     [{ locks: {} }, 'Invalid option locks: an object must be a TestLocks of nestjs-locked/testing'],
-    [{ options: 5 }, 'Invalid options: 5 must be an object of options: { waitMs, leaseMs, '],
+    [{ options: 5 }, 'Invalid options: 5 must be an object of options: { waitMs, maxWaiters, '],
     [new TestLocks(), 'overrideLocks takes options; pass the TestLocks as one: overrideLocks(bu'],
   ])('refuses %p before it overrides anything', (options, message) => {
     let overridden = 0;
