@@ -5,7 +5,8 @@ export interface LockInfo {
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
   /**
-   * When the holder's process got the lease, by the clock of Redis; calls of that process may have handed it on since.
+   * When the holder's process asked for the lease, by its own clock. If it had to wait, that is when it last asked,
+   * some seconds before it got the lease. Calls of that process may have handed it on since. Undefined like `holder`.
    */
   readonly since: Date | undefined;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */

@@ -167,7 +167,6 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       remainingMs: lock.expiresAt - this.#locks.clock.now(),
       waiters: queue.length,
       waitsHere: queue.some(({ token }) => isTokenOf(this.processId, token)),
-      since: isOurs ? (fence - FENCE_BLOCK) / 1_000 : undefined,
       process: isOurs ? THIS_PROCESS : undefined,
     };
   }

@@ -51,7 +51,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),
     report,
     cleanUp: new CleanUp(store, clock, scheduler, outages),
-    tokens: new TokenRegistry(store.processId),
+    tokens: new TokenRegistry(store.processId, clock),
     jitter: (ms) => random() * ms,
     noticeSuspend,
     stepsAfter: (moment) => suspends.stepsAfter(moment),

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
 import type { LockHolder, LockInfo } from '../lock-info.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
-import { isTokenOf } from '../store/lease-token.js';
+import { introducedAt, isTokenOf } from '../store/lease-token.js';
 import { holderOf, type LockRecord } from '../store/lock-inspector.js';
 
 /**
@@ -27,14 +27,14 @@ export class LocalView {
 
   /** The public form of what the store says about a key. */
   infoOf(record: LockRecord): LockInfo {
-    const { key, value, since, remainingMs, waiters, waitsHere } = record;
+    const { key, value, remainingMs, waiters, waitsHere } = record;
     const queue = this.#queues.queueOf(key);
     const isOurs = isTokenOf(this.#processId, value) && queue?.occupancy !== undefined;
     const holder = holderOf(record);
     return {
       key,
       holder: holder && isOurs ? { ...holder, label: this.holderOf(key)?.label } : holder,
-      since: since === undefined ? undefined : new Date(since),
+      since: introducedAt(value),
       remainingMs,
       waiters: waiters - (waitsHere ? 1 : 0) + (queue?.waiters ?? 0),
     };

@@ -4,12 +4,13 @@ import { randomBytes } from 'node:crypto';
 export const PROCESS_ID_DIGITS = 32;
 
 /**
- * The token of one tenure: the id of the requesting process, a colon and a count. If the requesting call has a label, a
- * colon and the label follow, so that operators learn it without a command of its own. The count begins with a zero if
- * no messages reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis
- * have no other value, so the format also distinguishes our holders from foreign ones.
+ * The token of one tenure: the id of the requesting process, a colon and a number that rises with each of its tokens:
+ * the time when it was introduced, in milliseconds since 1970. If the requesting call has a label, a colon and the
+ * label follow. So operators learn both without a command of its own. The number begins with a zero if no messages
+ * reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have no other
+ * value, so the format also distinguishes our holders from foreign ones.
  */
-const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):\\d+(?::(.*))?$`, 's');
+const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(?::(.*))?$`, 's');
 
 /** What would end the token in a message of the scripts or break a line, and the escape character itself. */
 const ESCAPED = /[%\s]/g;
@@ -20,16 +21,17 @@ export function newProcessId(): string {
 }
 
 /**
+ * @param number the time, or one more than that of the token before
  * @param looksItself whether no messages reach the process now
  * @param label of the call that requests the lease
  */
 export function leaseToken(
   processId: string,
-  count: number,
+  number: number,
   looksItself = false,
   label?: string,
 ): string {
-  const token = `${processId}:${looksItself ? '0' : ''}${count}`;
+  const token = `${processId}:${looksItself ? '0' : ''}${number}`;
   return label === undefined ? token : `${token}:${encodedLabel(label)}`;
 }
 
@@ -43,9 +45,15 @@ export function processIdOf(token: string): string | undefined {
   return LEASE_TOKEN.exec(token)?.[1];
 }
 
+/** @returns when its process introduced the token, by the clock of that process; undefined if it is not one of ours */
+export function introducedAt(token: string): Date | undefined {
+  const ms = LEASE_TOKEN.exec(token)?.[2];
+  return ms === undefined ? undefined : new Date(Number(ms));
+}
+
 /** @returns the label of the call that requested the lease, if it has one */
 export function labelOf(token: string): string | undefined {
-  const label = LEASE_TOKEN.exec(token)?.[2];
+  const label = LEASE_TOKEN.exec(token)?.[3];
   try {
     return label && decodeURIComponent(label);
   } catch {

@@ -13,8 +13,6 @@ export interface LockRecord {
   readonly waiters: number;
   /** Whether the process that asks is one of them. */
   readonly waitsHere: boolean;
-  /** When the lease was granted, in milliseconds since 1970 by the store's clock; undefined for a foreign lease. */
-  readonly since: number | undefined;
   /** The identity of the holder's process. */
   readonly process: ProcessRecord | undefined;
 }

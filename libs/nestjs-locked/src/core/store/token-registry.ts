@@ -1,3 +1,4 @@
+import type { Clock } from '../time/clock.js';
 import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';
 
@@ -16,15 +17,19 @@ export class TokenRegistry {
    * Each owner in a cell that is emptied, because deleted entries of a Map are not collected soon (see `LinkedList`).
    */
   readonly #owners = new Map<string, { owner: TokenOwner | undefined }>();
-  #count = 0;
+  readonly #clock: Clock;
+  /** The number of the latest token. */
+  #latest = 0;
 
-  constructor(processId: string) {
+  constructor(processId: string, clock: Clock) {
     this.#processId = processId;
+    this.#clock = clock;
   }
 
   /** @param looksItself whether no message about it can arrive now @param label of the call that requests the lease */
   introduce(owner: TokenOwner, looksItself = false, label?: string): string {
-    const token = leaseToken(this.#processId, ++this.#count, looksItself, label);
+    this.#latest = Math.max(this.#latest + 1, Math.floor(this.#clock.wallNow()));
+    const token = leaseToken(this.#processId, this.#latest, looksItself, label);
     this.#owners.set(token, { owner });
     return token;
   }

@@ -18,7 +18,10 @@ export interface CancelTimer {
 export interface Clock {
   /** Milliseconds on a clock that never goes back, with an arbitrary origin. */
   now(): number;
-  /** Milliseconds since 1970. Only compared with `now()` to detect that the machine was suspended. */
+  /**
+   * Milliseconds since 1970. Tells people when something was and, compared with `now()`, that the machine was
+   * suspended.
+   */
   wallNow(): number;
   /**
    * Calls `fire` once, after at least `delayMs`, outside the async context of any request. `Infinity` means never; long

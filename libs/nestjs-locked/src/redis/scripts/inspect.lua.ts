@@ -4,8 +4,8 @@ import { RedisScript } from './redis-script.js';
 export const inspectScript = new RedisScript(
   'inspect',
   `
--- KEYS lock, queue, fence, lapsed · ARGV[1] the process that asks
--- returns { value, pttl, fence or '', waiters, 1 if the process is one of them or else 0 }, or {} = free
+-- KEYS lock, queue · ARGV[1] the process that asks
+-- returns { value, pttl, waiters, 1 if the process is one of them or else 0 }, or {} = free
 -- A key of another type belongs to another client and is ignored.
 local function read(...)
   local reply = redis.pcall(...)
@@ -20,6 +20,6 @@ if waiters == '' then waiters = {} end
 for _, token in ipairs(waiters) do
   if string.sub(token, 1, #ARGV[1]) == ARGV[1] then waitsHere = 1 end
 end
-return { value, redis.call('PTTL', KEYS[1]), read('GET', KEYS[3]) or '', #waiters, waitsHere }
+return { value, redis.call('PTTL', KEYS[1]), #waiters, waitsHere }
 `,
 );

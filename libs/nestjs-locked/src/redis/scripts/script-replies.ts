@@ -1,5 +1,3 @@
-import { FENCE_BLOCK } from '../../core/store/fence-block.js';
-import { processIdOf } from '../../core/store/lease-token.js';
 import type { LockRecord } from '../../core/store/lock-inspector.js';
 import type {
   AcquireReply,
@@ -117,27 +115,14 @@ export function readTakeBackReply(reply: unknown, count: number): (string | unde
 }
 
 export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
-  const [value, pttl, fence, waiters, waitsHere] = list(reply).map((entry) => String(entry));
+  const [value, pttl, waiters, waitsHere] = list(reply).map((entry) => String(entry));
   if (value === undefined) return undefined;
-  const isOurs = processIdOf(value) !== undefined;
   return {
     value,
     remainingMs: remaining(pttl),
     waiters: number(waiters),
     waitsHere: waitsHere === '1',
-    since: isOurs ? firstMintedAt(fence) : undefined,
   };
-}
-
-/**
- * When the lease was granted, according to its first fencing token, which came from the server's clock. If a block was
- * reserved with it, a time follows the number; after a renewal, the result may be off by the ten milliseconds of a
- * block.
- */
-function firstMintedAt(fence = ''): number | undefined {
-  const [, last, at] = /^(\d+)( \d+)?$/.exec(fence) ?? [];
-  if (last === undefined) return undefined;
-  return (Number(last) - (at === undefined ? 0 : FENCE_BLOCK)) / 1_000;
 }
 
 /** @param reply empty for a free lock among several requested together */
