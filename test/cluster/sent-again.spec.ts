@@ -7,6 +7,7 @@ import type {
   CommandOutcome,
   RedisCommand,
 } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin } from '../support/open-locks.js';
@@ -23,6 +24,7 @@ async function openConnection(url: string): Promise<CommandConnection> {
     ...{ name: 'lock:commands', clock: systemClock, inCluster: true, scripts: [] },
     ...{ timeLimitMs: LIMIT_MS, leaseMs: 3 * LIMIT_MS, pingEveryMs: LIMIT_MS },
     check: (redis) => redis.ping(),
+    keys: new RedisKeys('lock:', true),
   });
   afterTest(() => connection.close());
   await new Promise<void>((resolve) => {

@@ -38,17 +38,17 @@ describe('a lock that was free', () => {
     const { clock, store, token } = await startHeld();
     await clock.advance(10_000);
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ token, used: FIRST, reserves: false });
+    expect(renewal.command).toMatchObject({ token, used: FIRST, reserves: 0 });
     renewal.reply(renewed(0));
     await clock.advance(10_000);
-    expect((await store.next('renew')).command).toMatchObject({ reserves: false });
+    expect((await store.next('renew')).command).toMatchObject({ reserves: 0 });
   });
 
   it('reserves numbers as soon as a second call comes, which need not wait for them', async () => {
     const { store, engine, lock } = await startHeld();
     const second = engine.acquire(KEY);
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: FENCE_BLOCK });
     renewal.reply(renewed(FIRST + FENCE_BLOCK));
     await settled();
     void lock.release();
@@ -86,7 +86,8 @@ describe('a lock that was free', () => {
     (await store.next('renew')).reply(renewed(0));
     await settled();
     void engine.acquire(KEY);
-    expect((await store.next('renew')).command).toMatchObject({ reserves: true });
+    // One for each call that waits.
+    expect((await store.next('renew')).command).toMatchObject({ reserves: 92 });
   });
 
   it('is asked for numbers when the second call came before the grant', async () => {
@@ -95,7 +96,7 @@ describe('a lock that was free', () => {
     const ask = await store.next('acquire');
     ask.reply(one(ask.command.token));
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ reserves: true });
+    expect(renewal.command).toMatchObject({ reserves: FENCE_BLOCK });
     void (await first).release();
     renewal.reply(renewed(FIRST + FENCE_BLOCK));
     expect((await second).fencingToken).toBe(FIRST + 1);
@@ -108,7 +109,7 @@ describe('a lock that was free', () => {
     await settled();
     void lock.release();
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: FENCE_BLOCK });
     let hasIt = false;
     void second.then(() => (hasIt = true));
     await clock.advance(100);
@@ -143,7 +144,7 @@ describe('a lock that was free', () => {
     await lock.release();
     const second = engine.acquire(KEY);
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ used: FIRST, reserves: true });
+    expect(renewal.command).toMatchObject({ used: FIRST, reserves: FENCE_BLOCK });
     renewal.reply(renewed(FIRST + FENCE_BLOCK));
     expect((await second).fencingToken).toBe(FIRST + 1);
   });
@@ -159,10 +160,10 @@ describe('a lease that calls have shared', () => {
     await second;
     await clock.advance(10_000);
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ used: FIRST + 1, reserves: true });
+    expect(renewal.command).toMatchObject({ used: FIRST + 1, reserves: FENCE_BLOCK });
     renewal.reply(renewed(FIRST + 1 + FENCE_BLOCK));
     await clock.advance(10_000);
-    expect((await store.next('renew')).command).toMatchObject({ reserves: false });
+    expect((await store.next('renew')).command).toMatchObject({ reserves: 0 });
   });
 
   it('tells Redis at its end which numbers were used, so that the rest is given back', async () => {
@@ -173,6 +174,26 @@ describe('a lease that calls have shared', () => {
     void lock.release();
     void (await second).release();
     expect((await store.next('release')).command).toMatchObject({ used: FIRST + 1 });
+  });
+
+  it('reserves as many numbers as were used until then, so that calls seldom wait for more', async () => {
+    const { store, engine, lock } = await startHeld();
+    let last = lock;
+    const asked: number[] = [];
+    for (let n = 0; n < 30_000; n++) {
+      const next = engine.acquire(KEY);
+      void last.release();
+      for (const kind of await store.unanswered()) {
+        expect(kind).toBe('renew');
+        const renewal = await store.next('renew');
+        const { used, reserves } = renewal.command;
+        asked.push(reserves);
+        renewal.reply(renewed(used + reserves));
+      }
+      last = await next;
+    }
+    expect(last.fencingToken).toBe(FIRST + 30_000);
+    expect(asked).toEqual([40, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_000, 10_000]);
   });
 });
 
@@ -194,9 +215,13 @@ describe('a number that the database wants raised', () => {
     ask.reply(one(ask.command.token));
     const hold = await entering;
 
+    const endless = hold.raiseFence(2 ** 60); // it would be raised for all keys
+    await expect(endless).rejects.toThrow('which no clock can have issued');
+    expect(await store.unanswered()).toEqual([]);
+
     const refused = hold.raiseFence(FIRST + 10);
     const short = await store.next('renew');
-    expect(short.command).toMatchObject({ used: FIRST + 10, reserves: true });
+    expect(short.command).toMatchObject({ used: FIRST + 10, reserves: FENCE_BLOCK });
     short.reply(renewed(0));
     const inWork = { code: 'LOCK_STORE_FAILED', key: KEY, workBegan: true };
     await expect(refused).rejects.toMatchObject(inWork);
@@ -220,19 +245,9 @@ describe('a grant that came as a message', () => {
     grant(token, FIRST);
     await store.next('recheck'); // its time has come as well
     const renewal = await store.next('renew');
-    expect(renewal.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
-    renewal.reply(renewed(5_000_000)); // others may have had all numbers but the last one
-    expect((await hold).fencingToken).toBe(5_000_000);
-  });
-
-  it('keeps its number if the store has given no later one', async () => {
-    const { clock, store, waiting, grant } = await startScripted();
-    const { hold, token } = await waiting();
-    clock.block(20_000);
-    grant(token, FIRST);
-    await store.next('recheck');
-    (await store.next('renew')).reply(renewed(FIRST + FENCE_BLOCK));
-    expect((await hold).fencingToken).toBe(FIRST);
+    expect(renewal.command).toMatchObject({ token, used: 0, reserves: FENCE_BLOCK });
+    renewal.reply(renewed(5_000_000));
+    expect((await hold).fencingToken).toBe(5_000_001 - FENCE_BLOCK);
   });
 
   it('gives out no number while the store confirms the lease without any, as while its slot moves', async () => {
@@ -243,9 +258,9 @@ describe('a grant that came as a message', () => {
     await store.next('recheck');
     (await store.next('renew')).reply(renewed(0));
     const again = await store.next('renew');
-    expect(again.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
+    expect(again.command).toMatchObject({ token, used: 0, reserves: FENCE_BLOCK });
     again.reply(renewed(5_000_000));
-    expect((await hold).fencingToken).toBe(5_000_000);
+    expect((await hold).fencingToken).toBe(5_000_001 - FENCE_BLOCK);
   });
 
   it('asks for numbers again if it is unknown whether the store has confirmed the lease', async () => {
@@ -256,9 +271,9 @@ describe('a grant that came as a message', () => {
     (await store.next('renew')).reply(unknown);
     await clock.advance(2_000);
     const again = await store.next('renew');
-    expect(again.command).toMatchObject({ token, used: FIRST - 1, reserves: true });
+    expect(again.command).toMatchObject({ token, used: 0, reserves: FENCE_BLOCK });
     again.reply(renewed(5_000_000));
-    expect((await hold).fencingToken).toBe(5_000_000);
+    expect((await hold).fencingToken).toBe(5_000_001 - FENCE_BLOCK);
   });
 
   it('gives no numbers back before they are confirmed: the application closes', async () => {

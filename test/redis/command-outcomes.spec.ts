@@ -2,6 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
 import type { CommandOutcome } from '../../libs/nestjs-locked/src/redis/connection/traffic/redis-command.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { PlayedRedis } from '../support/played-redis.js';
@@ -16,6 +17,7 @@ async function start() {
     ...{ name: 'lock:commands', clock, inCluster: false, scripts: [] },
     ...{ timeLimitMs: LIMIT_MS, leaseMs: 3 * LIMIT_MS, pingEveryMs: 1_000_000 },
     check: (own) => own.ping(),
+    keys: new RedisKeys('lock:'),
   });
   const told: string[] = [];
   connection.open(redis.client, {

@@ -3,6 +3,7 @@ import { expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { CommandConnection } from '../../libs/nestjs-locked/src/redis/connection/traffic/command-connection.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -19,6 +20,7 @@ it('a command on a connection that we give up fails with that reason, not with a
     leaseMs: 180_000,
     pingEveryMs: 60_000,
     check: (redis) => redis.ping(),
+    keys: new RedisKeys('lock:'),
     scripts: [],
     inCluster: false,
   });

@@ -336,7 +336,7 @@ describe('the clean-up of queues of many keys, by a user who may no longer use t
     const queued = (key: string) => server.admin.zcard(`lock:{${key}}:queue`);
     await eventually(async () => expect(await Promise.all(wanted.map(queued))).not.toContain(0));
 
-    await setUser('resetkeys', '~lock:{spared:*');
+    await setUser('resetkeys', '~lock:{spared:*', '~lock:fence');
     const before = await scripts();
     controller.abort();
     await ended;

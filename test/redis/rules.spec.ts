@@ -13,8 +13,8 @@ import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-st
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { LockObserver } from '../support/lock-observer.js';
-import { openLocks } from '../support/open-locks.js';
-import { useRedisServer } from '../support/own-redis.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
+import { startRedisServer, useRedisServer } from '../support/own-redis.js';
 import { RedisMonitor } from '../support/redis-monitor.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -137,24 +137,55 @@ describe('a queue full of dead waiters', () => {
   });
 });
 
-describe('a fencing number', () => {
-  it('is kept for ten minutes after the end, or planned end, of the lease [R37]', async () => {
-    const { engine } = newLocks({ leaseMs: 30_000 });
+describe('fencing numbers', () => {
+  it('are one key for all locks, and all that a lock leaves in Redis [R37]', async () => {
+    const own = await startRedisServer();
+    const { engine } = newLocks({ client: new Redis(own.url) });
     await engine.open();
-    const key = uniqueKey();
-    const fence = `lock:{${key}}:fence`;
+    const admin = openAdmin(own.url);
+    const keys = Array.from({ length: 100 }, () => uniqueKey());
+    const before = await admin.keys('*');
 
-    const lock = await engine.acquire(key);
-    expect(await server.admin.pttl(fence)).toBeGreaterThan(600_000);
-    expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(630_000);
-    await lock.release();
-    expect(await server.admin.pttl(fence)).toBeGreaterThan(600_000);
-    expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(630_000);
+    let highest = 0;
+    for (const key of keys) {
+      const lock = await engine.acquire(key);
+      expect(lock.fencingToken).toBeGreaterThan(highest);
+      highest = lock.fencingToken;
+      await lock.release();
+      await Promise.all([engine.withLock(key, {}, () => {}), engine.withLock(key, {}, () => {})]);
+    }
 
-    // Two holds under one lease: the numbers that they did not use are given back, and the lease is over.
-    await Promise.all([engine.withLock(key, {}, () => {}), engine.withLock(key, {}, () => {})]);
-    expect(await server.admin.pttl(fence)).toBeLessThanOrEqual(600_000);
-    expect(await server.admin.pttl(fence)).toBeGreaterThan(580_000);
+    expect(await admin.keys('*')).toEqual(expect.arrayContaining([...before, 'lock:fence']));
+    expect(await admin.dbsize()).toBe(before.length + 1);
+    expect(await admin.pttl('lock:fence')).toBe(-1);
+  });
+
+  it('stay close to the clock, however many keys are contended', async () => {
+    const own = await startRedisServer();
+    const processes = Array.from({ length: 4 }, () => newLocks({ client: new Redis(own.url) }));
+    await Promise.all(processes.map(({ engine }) => engine.open()));
+    const admin = openAdmin(own.url);
+    const keys = Array.from({ length: 10 }, () => uniqueKey());
+    const until = performance.now() + 2_000;
+    const calls = processes.flatMap(({ engine }) =>
+      keys.flatMap((key) =>
+        Array.from({ length: 3 }, async () => {
+          while (performance.now() < until) await engine.withLock(key, {}, () => {});
+        }),
+      ),
+    );
+    let furthest = -Infinity;
+    while (performance.now() < until) {
+      const [stored, [seconds, micros]] = await Promise.all([
+        admin.get('lock:fence'),
+        admin.time(),
+      ]);
+      const clock = Number(seconds) * 1_000_000 + Number(micros);
+      furthest = Math.max(furthest, Number.parseInt(stored ?? '0', 10) - clock);
+      await new Promise(setImmediate);
+    }
+    await Promise.all(calls);
+    expect(furthest).toBeLessThan(20_000);
   });
 });
 

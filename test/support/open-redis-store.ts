@@ -41,6 +41,7 @@ export function newRedisStore(client: RedisClient | RedisCluster, options: Store
     commands: `${keyPrefix}commands:${store.processId}`,
     token: () => `${store.processId}:${++count}`,
     lockOf: (key: string) => `${keyPrefix}{${key}}`,
+    fence: `${keyPrefix}fence`,
   };
 }
 

@@ -59,7 +59,7 @@ export async function openReplicatedStore(
     acquire: (key: string, own = token(), nowait = true) =>
       store.acquire({ key, token: own, leaseMs, nowait }),
     renew: (key: string, own: string) =>
-      Promise.all(store.renew([{ key, token: own, leaseMs, used: 0, reserves: false }])),
+      Promise.all(store.renew([{ key, token: own, leaseMs, used: 0, reserves: 0 }])),
     release: (key: string, own: string) => store.release({ key, token: own, used: 0 }),
   };
 }

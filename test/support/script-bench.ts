@@ -4,6 +4,7 @@ import { LockScripts } from '../../libs/nestjs-locked/src/redis/scripts/lock-scr
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
 import { afterTest } from './after-test.js';
 import { runScript } from './run-script.js';
+import { BLOCK } from './script-replies.js';
 import { uniqueKey } from './unique-key.js';
 
 export type Reply = (string | number)[];
@@ -29,10 +30,12 @@ export class ScriptBench {
     readonly redis: Redis,
     readonly name = 'stock:42',
     readonly prefix = `${uniqueKey('scripts')}:`,
+    /** Whether its fence is that of all locks with this prefix; otherwise, it has its own, as in a cluster. */
+    readonly isShared = false,
   ) {
     this.lock = `${prefix}{${name}}`;
     this.queue = `${this.lock}:queue`;
-    this.fence = `${this.lock}:fence`;
+    this.fence = isShared ? `${prefix}fence` : `${this.lock}:fence`;
     this.lapsed = `${this.lock}:lapsed`;
     this.inboxPrefix = `${prefix}inbox:`;
     this.scripts = new LockScripts({
@@ -45,7 +48,7 @@ export class ScriptBench {
 
   /** The same key over another connection. */
   as(redis: Redis): ScriptBench {
-    return new ScriptBench(redis, this.name, this.prefix);
+    return new ScriptBench(redis, this.name, this.prefix, this.isShared);
   }
 
   get keys(): string[] {
@@ -78,7 +81,7 @@ export class ScriptBench {
     options: { leaseMs?: number; nowait?: boolean; score?: number | string } = {},
   ): Promise<Reply> {
     const { leaseMs = LEASE_MS, nowait = false, score } = options;
-    const args = [token, leaseMs, leaseMs + FENCE_KEEP_MS, nowait ? 1 : 0];
+    const args = [token, leaseMs, nowait ? 1 : 0];
     return this.#run(this.scripts.acquire, score === undefined ? args : [...args, score]);
   }
 
@@ -100,7 +103,7 @@ export class ScriptBench {
     return reply;
   }
 
-  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = true): Promise<Reply> {
+  async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = BLOCK): Promise<Reply> {
     const [reply] = await this.renewAll([{ bench: this, token, used, leaseMs, reserves }]);
     return reply as Reply;
   }
@@ -111,18 +114,18 @@ export class ScriptBench {
       token: string;
       used: number;
       leaseMs?: number;
-      reserves?: boolean;
+      reserves?: number;
     }[],
   ): Promise<Reply[]> {
     const replies = await runScript(
       this.redis,
       this.scripts.renew,
       leases.flatMap(({ bench }) => bench.keys),
-      leases.flatMap(({ token, leaseMs = LEASE_MS, used, reserves = true }) => [
+      leases.flatMap(({ token, leaseMs = LEASE_MS, used, reserves = BLOCK }) => [
         token,
         leaseMs,
         used,
-        reserves ? 1 : 0,
+        reserves,
       ]),
     );
     for (const { bench } of leases) await bench.assertEverythingEnds();
@@ -176,7 +179,8 @@ export class ScriptBench {
 
   async assertEverythingEnds(): Promise<void> {
     for (const key of this.keys) {
-      if ((await this.redis.pttl(key)) === -1 && !this.#endless.has(key)) {
+      const mayStay = this.#endless.has(key) || (this.isShared && key === this.fence);
+      if ((await this.redis.pttl(key)) === -1 && !mayStay) {
         throw new Error(`'${key}' has no expiry`);
       }
     }

@@ -107,34 +107,71 @@ describe('a batch', () => {
     expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
   });
 
-  it('a key of another type, a broken queue and a fence that cannot be read answer only their own command', async () => {
+  it('a key of another type and a broken queue answer only their own command', async () => {
     const peer = await openStore(server.url);
-    const [hash = '', queue = '', fence = '', free = '', held = ''] = keys(5);
+    const [hash = '', queue = '', free = '', held = ''] = keys(4);
     const token = peer.token();
     await peer.acquire(held, token);
     await server.admin.hset(lockOf(hash), 'a', 'b');
     await server.admin.set(`${lockOf(queue)}:queue`, 'x');
-    await server.admin.hset(`${lockOf(fence)}:fence`, 'a', 'b');
     const alone = [];
-    for (const key of [hash, queue, fence]) alone.push(await peer.acquire(key));
+    for (const key of [hash, queue]) alone.push(await peer.acquire(key));
     const monitor = await RedisMonitor.start(server.port);
 
     const replies = await Promise.all([
-      ...[hash, queue, fence, free].map((key) => peer.acquire(key)),
+      ...[hash, queue, free].map((key) => peer.acquire(key)),
       peer.release(held, token),
     ]);
 
-    expect(replies.map(({ kind }) => kind)).toEqual([
-      'unknown',
-      'unknown',
-      'unknown',
-      'granted',
-      'released',
-    ]);
+    expect(replies.map(({ kind }) => kind)).toEqual(['unknown', 'unknown', 'granted', 'released']);
     const known = (reply: object) => ({ ...reply, cause: undefined });
-    expect(replies.slice(0, 3).map(known)).toEqual(alone.map(known));
-    expect(await sentBy(monitor)).toEqual([4, 1]);
-    expect(await server.admin.exists(lockOf(fence), lockOf(held))).toBe(0);
+    expect(replies.slice(0, 2).map(known)).toEqual(alone.map(known));
+    expect(await sentBy(monitor)).toEqual([4]);
+    expect(await server.admin.exists(lockOf(held))).toBe(0);
+  });
+
+  it('a fence that cannot be read refuses each acquire, and no release', async () => {
+    const own = await startRedisServer();
+    const peer = await openStore(own.url);
+    const admin = openAdmin(own.url);
+    const [held = '', ...free] = keys(4);
+    const token = peer.token();
+    await peer.acquire(held, token);
+    await admin.del('lock:fence');
+    await admin.hset('lock:fence', 'a', 'b');
+
+    const replies = await Promise.all([
+      ...free.map((key) => peer.acquire(key)),
+      peer.release(held, token),
+    ]);
+
+    const refused = { kind: 'unknown', cause: { message: expect.stringContaining('WRONGTYPE') } };
+    expect(replies).toMatchObject([refused, refused, refused, { kind: 'released' }]);
+    expect(await admin.keys('lock:{*')).toEqual([]);
+  });
+
+  it('reserves the numbers of all its acquires with one write', async () => {
+    const own = await startRedisServer();
+    const peer = await openStore(own.url);
+    const monitor = await RedisMonitor.start(own.port);
+    const replies = await Promise.all(keys(8).map((key) => peer.acquire(key)));
+    const written = (await monitor.commands()).filter(({ source }) => source === 'lua');
+    const fences = replies.map((reply) => (reply.kind === 'granted' ? reply.fence : NaN));
+    expect(fences).toEqual(fences.toSorted((a, b) => a - b));
+    expect(new Set(fences).size).toBe(8);
+    expect(written.filter(({ args: [key] }) => key === 'lock:fence')).toHaveLength(2); // of two batches
+    expect(Number(await openAdmin(own.url).get('lock:fence'))).toBe(fences.at(-1));
+  });
+
+  it('continues after a fence that is ahead of the clock', async () => {
+    const own = await startRedisServer();
+    const peer = await openStore(own.url);
+    const admin = openAdmin(own.url);
+    const ahead = (Date.now() + 3_600_000) * 1_000;
+    await admin.set('lock:fence', ahead);
+    const replies = await Promise.all(keys(4).map((key) => peer.acquire(key)));
+    const fences = replies.map((reply) => (reply.kind === 'granted' ? reply.fence : NaN));
+    expect(fences).toEqual([1, 2, 3, 4].map((n) => ahead + n));
   });
 
   it('a user who may not use one key gets all others', async () => {
@@ -143,7 +180,7 @@ describe('a batch', () => {
     await server.admin.call('ACL', 'SETUSER', own, 'on', '>secret', ...rights);
     for (const key of [own, other])
       await server.admin.call('ACL', 'SETUSER', own, `~${lockOf(key)}*`);
-    await server.admin.call('ACL', 'SETUSER', own, '~lock:');
+    await server.admin.call('ACL', 'SETUSER', own, '~lock:fence', '~lock:');
     const peer = await openStore(server.url, { username: own, password: 'secret' });
 
     const replies = await Promise.all([own, forbidden, other].map((key) => peer.acquire(key)));
@@ -254,7 +291,7 @@ describe('a server out of memory', () => {
       { kind: 'queued' },
       { kind: 'unknown', isRefused: true, cause: { message: expect.stringContaining('OOM') } },
     ]);
-    expect(await admin.exists(lockOf(free), `${lockOf(free)}:fence`, lockOf(held))).toBe(0);
+    expect(await admin.exists(lockOf(free), lockOf(held))).toBe(0);
   });
 });
 
@@ -284,6 +321,30 @@ describe('something in front of several servers', () => {
     }
   });
 
+  it('is found by a command that is alone as well', async () => {
+    const server = await startRedisServer();
+    const proxy = await SlotRefusingProxy.start(server.port);
+    proxy.isLenient = true;
+    const peer = await openStore(proxy.url);
+    proxy.isLenient = false;
+    for (let n = 0; n < 2; n++) {
+      expect(await peer.acquire(uniqueKey())).toMatchObject({ kind: 'granted' });
+      expect(proxy.refused).toBe(1);
+    }
+  });
+
+  it('leaves the fence with the key', async () => {
+    const server = await startRedisServer();
+    const proxy = await SlotRefusingProxy.start(server.port);
+    const peer = await openStore(proxy.url);
+    const [key, token] = [uniqueKey(), peer.token()];
+    expect(await peer.acquire(key, token)).toMatchObject({ kind: 'granted' });
+    await peer.release(key, token);
+    const admin = openAdmin(server.url);
+    expect(await admin.keys('*fence')).toEqual([`${lockOf(key)}:fence`]);
+    expect(await admin.pttl(`${lockOf(key)}:fence`)).toBeGreaterThan(600_000);
+  });
+
   it('does not keep leases from being renewed', async () => {
     const server = await startRedisServer();
     const proxy = await SlotRefusingProxy.start(server.port);
@@ -292,7 +353,7 @@ describe('something in front of several servers', () => {
     for (const [key, token] of held) await peer.acquire(key, token);
 
     const renewed = peer.store.renew(
-      held.map(([key, token]) => ({ key, token, leaseMs: LEASE_MS, used: 0, reserves: false })),
+      held.map(([key, token]) => ({ key, token, leaseMs: LEASE_MS, used: 0, reserves: 0 })),
     );
     expect(await Promise.all(renewed)).toMatchObject(Array(3).fill({ kind: 'renewed' }));
   });

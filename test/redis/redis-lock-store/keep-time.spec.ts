@@ -91,12 +91,12 @@ it('time advances while Redis refuses to take several keys back in one command [
   const proxy = await TcpProxy.start(server.port);
   const client = new Redis(proxy.url, { username, password: 'secret', lazyConnect: true });
   afterTest(() => client.disconnect());
-  const { store, token, lockOf } = await openRedisStore(client);
+  const { store, token, lockOf, fence } = await openRedisStore(client);
   const mine = { key: 'a', token: token() };
   const other = { key: 'b', token: token() };
   for (const lease of [mine, other])
     await store.acquire({ ...lease, leaseMs: LEASE_MS, nowait: false });
-  await server.admin.acl('SETUSER', username, 'resetkeys', `~${lockOf(mine.key)}*`);
+  await server.admin.acl('SETUSER', username, 'resetkeys', `~${lockOf(mine.key)}*`, `~${fence}`);
   proxy.delayAnswers(OUTAGE_MS);
 
   const commands = [mine, other].map(({ key, token }) => {

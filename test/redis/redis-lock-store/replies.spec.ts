@@ -54,8 +54,8 @@ describe.each(variants)('RedisLockStore over %s', (_version, connect) => {
     expect(
       await Promise.all(
         a.store.renew([
-          { key, token: a1, leaseMs: LEASE_MS, used, reserves: true },
-          { key, token: b2, leaseMs: LEASE_MS, used, reserves: true },
+          { key, token: a1, leaseMs: LEASE_MS, used, reserves: BLOCK },
+          { key, token: b2, leaseMs: LEASE_MS, used, reserves: BLOCK },
         ]),
       ),
     ).toEqual([{ kind: 'renewed', blockEnd: used + BLOCK, waiters: 1 }, { kind: 'lost' }]);

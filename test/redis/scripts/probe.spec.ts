@@ -10,7 +10,7 @@ describe('probe', () => {
   it('publishes to the inbox, reports how many listen, and leaves nothing', async () => {
     const bench = newBench();
     const peer = await bench.peer();
-    const keys = [bench.lock, bench.queue, bench.fence];
+    const keys = [bench.lock, bench.queue];
 
     for (const attempt of ['first', 'repeated']) {
       const reply = await runScript(bench.redis, bench.scripts.probe, keys, [
@@ -26,7 +26,7 @@ describe('probe', () => {
 
   it('fails on a server whose TIME answers zero in a script', async () => {
     const bench = newBench();
-    const keys = [bench.lock, bench.queue, bench.fence];
+    const keys = [bench.lock, bench.queue];
     const script = new RedisScript('probe', withoutTime(bench.scripts.probe.lua));
 
     await expect(
@@ -37,7 +37,7 @@ describe('probe', () => {
 
   it('reports that nobody listens', async () => {
     const bench = newBench();
-    const keys = [bench.lock, bench.queue, bench.fence];
+    const keys = [bench.lock, bench.queue];
 
     expect(
       await runScript(bench.redis, bench.scripts.probe, keys, [`${bench.inboxPrefix}x`, 'probe']),

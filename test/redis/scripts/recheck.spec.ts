@@ -119,8 +119,8 @@ describe('recheck', () => {
     await bench.release(token, fence);
     const [message] = await waiter.heard();
     const first = Number(/^g \S+ (\d+)/.exec(message as string)?.[1]);
-    const confirmation = await bench.renew(fresh, first - 1);
-    expect(confirmation).toEqual([String(first + BLOCK), 0]);
+    const [confirmed] = await bench.renew(fresh, 0);
+    expect(Number(confirmed) - BLOCK).toBeGreaterThanOrEqual(first);
     await bench.redis.del(bench.lock); // it lapses
     const other = bench.deadToken();
     const between = granted(await bench.acquire(other), other);
@@ -128,7 +128,8 @@ describe('recheck', () => {
 
     const again = granted(await bench.recheck(waiting, fresh, score), fresh);
     expect(again.fence).toBeGreaterThan(between.fence);
-    expect(await bench.renew(fresh, first - 1)).toEqual([String(again.blockEnd), 0]);
+    const [last] = await bench.renew(fresh, 0);
+    expect(Number(last) - BLOCK).toBeGreaterThanOrEqual(again.blockEnd);
   });
 
   it('gives a lock whose lease has ended to an earlier waiter', async () => {

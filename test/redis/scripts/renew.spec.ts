@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
+import { LARGEST_FENCE_BLOCK } from '../../../libs/nestjs-locked/src/core/store/fence-block.js';
 import { afterTest } from '../../support/after-test.js';
 import { startRedisServer } from '../../support/own-redis.js';
 import { FENCE_KEEP_MS, LEASE_MS, ScriptBench } from '../../support/script-bench.js';
@@ -46,7 +47,7 @@ describe('renew', () => {
     await bench.redis.pexpire(bench.fence, LEASE_MS); // less than a renewal wants
     const before = await bench.redis.get(bench.fence);
 
-    expect(await bench.renew(token, fence, LEASE_MS, false)).toEqual(['0', 0]);
+    expect(await bench.renew(token, fence, LEASE_MS, 0)).toEqual(['0', 0]);
 
     expectLife(await bench.lockLifeMs(), LEASE_MS);
     expect(await bench.redis.get(bench.fence)).toBe(before);
@@ -57,11 +58,11 @@ describe('renew', () => {
     const { bench, token, fence } = await heldBench();
     const enough = LEASE_MS + FENCE_KEEP_MS + 60_000;
     await bench.redis.pexpire(bench.fence, enough);
-    await bench.renew(token, fence, LEASE_MS, false);
+    await bench.renew(token, fence, LEASE_MS, 0);
     expectLife(await bench.redis.pttl(bench.fence), enough);
 
     await bench.redis.pexpire(bench.fence, LEASE_MS + FENCE_KEEP_MS - 1_000);
-    await bench.renew(token, fence, LEASE_MS, false);
+    await bench.renew(token, fence, LEASE_MS, 0);
     expectLife(await bench.redis.pttl(bench.fence), LEASE_MS + 2 * FENCE_KEEP_MS);
   });
 
@@ -69,7 +70,10 @@ describe('renew', () => {
     const { bench, token, fence } = await heldBench();
     await bench.redis.del(bench.fence);
 
-    expect(await bench.renew(token, fence, LEASE_MS, false)).toEqual([String(fence + BLOCK), 0]);
+    expect(await bench.renew(token, fence, LEASE_MS, 0)).toEqual([
+      String(fence + LARGEST_FENCE_BLOCK),
+      0,
+    ]);
   });
 
   it('never shortens a lease [R10]', async () => {

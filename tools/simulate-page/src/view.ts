@@ -73,6 +73,8 @@ export interface CallView {
 export interface ServerView {
   readonly state: 'up' | 'paused' | 'down';
   readonly keys: readonly KeyView[];
+  /** No fencing number is above it. */
+  readonly fence: number | undefined;
 }
 
 export interface KeyView {
@@ -83,8 +85,6 @@ export interface KeyView {
   readonly leaseMs: number;
   /** The processes that wait, the first one first. */
   readonly queue: readonly string[];
-  /** The holder's fencing number is not above it. */
-  readonly fence: number | undefined;
 }
 
 export interface FlightView {

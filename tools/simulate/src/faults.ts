@@ -115,7 +115,7 @@ function refuse({ server: { model }, history }: Stage, what: string, forMs: numb
 function anotherProgram({ server, history }: Stage, which: number, forMs: number): void {
   const { model } = server;
   const name = ['a', 'b', 'c'][which % 3] as string;
-  const part = ['', ':queue', ':fence', ':lapsed'][Math.floor(which / 3) % 4] as string;
+  const part = ['', ':queue', ':lapsed'][Math.floor(which / 3) % 3] as string;
   const key = `lock:{${name}}${part}`;
   const isText = part === ':queue' || which % 2 === 0;
   if (model.command('EXISTS', [key]) !== 0) return;

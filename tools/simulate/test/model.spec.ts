@@ -250,12 +250,12 @@ function commandOf(
     readonly string[],
     readonly (string | number)[],
   ])[] = [
-    [acquire, k, [token, 60_000, 660_000]],
-    [acquire, k, [token, 60_000, 660_000, 1]],
-    [acquire, l, [token, 60_000, 660_000, 0, 1_764_000_000_000_000]],
+    [acquire, k, [token, 60_000]],
+    [acquire, k, [token, 60_000, 1]],
+    [acquire, l, [token, 60_000, 0, 1_764_000_000_000_000]],
     [acquireTogether, [...k, ...l], [60_000, token, next]],
     [recheck, k, [token, next, 60_000, '']],
-    [renew, [...k, ...l], [token, 90_000, 0, 1, next, 90_000, 0, 0]],
+    [renew, [...k, ...l], [token, 90_000, 0, 32, next, 90_000, 0, 0]],
     [release, k, [token]],
     [release, k, [token, 0, next, 60_000]],
     [release, k, [token, 0, '', 0, 30_000]],
@@ -269,7 +269,7 @@ function commandOf(
 
 function keysOf(name: string): string[] {
   const lock = `lock:{${name}}`;
-  return [lock, `${lock}:queue`, `${lock}:fence`, `${lock}:lapsed`];
+  return [lock, `${lock}:queue`, 'lock:fence', `${lock}:lapsed`];
 }
 
 async function freshPair(): Promise<ModelServer> {

@@ -64,6 +64,15 @@ export const BOUNDS = {
     faults: { crash: 1 },
     fenceTicks: 5,
   },
+  'fencing numbers of all keys': {
+    ...TWO,
+    calls: [3, 1],
+    local: true,
+    rechecks: 0,
+    faults: { crash: 1 },
+    fenceTicks: 5,
+    sharedFence: true,
+  },
 } as const satisfies Readonly<Record<string, Bounds>>;
 
 export type BoundsName = keyof typeof BOUNDS;

@@ -47,6 +47,8 @@ export interface Terms {
   readonly safetyMs: number;
   /** Whether callers of one process follow each other under one lease. */
   readonly local: boolean;
+  /** How many fencing numbers a renewal reserves. */
+  readonly block: number;
   readonly broken: Rule | undefined;
 }
 
@@ -92,7 +94,13 @@ export class Client {
   renew(): void {
     const { token, used } = this.#me;
     this.#me.renewing = true;
-    this.#command({ kind: 'renew', token, leaseMs: this.#terms.leaseMs, used, reserves: true });
+    this.#command({
+      kind: 'renew',
+      token,
+      leaseMs: this.#terms.leaseMs,
+      used,
+      reserves: this.#terms.block,
+    });
   }
 
   /** The call under way has ended. */

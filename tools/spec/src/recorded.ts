@@ -41,12 +41,12 @@ function commandsOf(line: RanLine): OfOne[] {
   const argsOf = (i: number): readonly string[] => args.slice(KEYS_EACH * i, KEYS_EACH * (i + 1));
   switch (script) {
     case 'acquire': {
-      const place = fifth === '' ? undefined : Number(fifth);
+      const place = fourth === '' ? undefined : Number(fourth);
       return one({
         kind: 'acquire',
         token,
         leaseMs: Number(second),
-        nowait: fourth === '1',
+        nowait: third === '1',
         place,
       });
     }
@@ -63,11 +63,12 @@ function commandsOf(line: RanLine): OfOne[] {
       return one({ kind: 'leave', token, other: second || token, leaseMs: Number(third) });
     case 'renew':
       return each((i) => {
-        const [ofToken = '', leaseMs, used] = argsOf(i);
+        const [ofToken = '', leaseMs, used, count] = argsOf(i);
         const [last, waiters] = (reply as (readonly unknown[])[])[i] ?? [];
         const command = { kind: 'renew', token: ofToken, used: Number(used) } as const;
+        const reserves = Number(last ?? 0) > 0 ? Math.max(1, Number(count)) : 0;
         return {
-          command: { ...command, leaseMs: Number(leaseMs), reserves: Number(last ?? 0) > 0 },
+          command: { ...command, leaseMs: Number(leaseMs), reserves },
           reply:
             last === undefined
               ? { kind: 'lost' }

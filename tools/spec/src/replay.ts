@@ -12,7 +12,6 @@ export interface Deviation {
 
 /** How a token begins: with the id of its process and a colon. A zero after it says that the process polls. */
 const PROCESS_DIGITS = 32;
-const BLOCK = 10_000;
 const LAPSED_MS = 60_000;
 /** How far behind a replica may be. */
 const MOST_LAG_MS = 1_000;
@@ -181,7 +180,7 @@ function step(
       least = from;
       return 'last' in theirs ? theirs.last : from;
     },
-    block: BLOCK,
+    givenBack: undefined,
     broken: undefined,
   });
   const deviates = (rule: RuleOfHistories, text: string): Omit<Deviation, 'at'> => ({

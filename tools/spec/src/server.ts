@@ -21,7 +21,7 @@ export const NOTHING: KeyState = { lock: null, queue: [], fence: 0, lapsedUntil:
 export type Command = { readonly token: string } & (
   | { readonly kind: 'acquire'; leaseMs: number; nowait?: boolean; place?: number | undefined }
   | { readonly kind: 'recheck'; newToken: string; leaseMs: number; place: number }
-  | { readonly kind: 'renew'; leaseMs: number; used: number; reserves: boolean }
+  | { readonly kind: 'renew'; leaseMs: number; used: number; reserves: number }
   | ({ readonly kind: 'release'; used: number; newToken?: string; leaseMs?: number } & Kept)
   | { readonly kind: 'leave'; other?: string; leaseMs: number }
   | ({ readonly kind: 'take back'; other?: string; used?: number } & Kept)
@@ -57,8 +57,11 @@ export interface Surroundings {
   mint(least: number): readonly [first: number, last: number];
   /** The last number that a renewal reserves, `least` or a greater one. */
   reserve(least: number): number;
-  /** How many numbers are reserved at a time. */
-  readonly block: number;
+  /**
+   * How many numbers a release gives back at most. Undefined if all keys share the fence: others may have numbers below
+   * it.
+   */
+  readonly givenBack: number | undefined;
   readonly broken: Rule | undefined;
 }
 
@@ -97,8 +100,10 @@ export function run(
         const { token, leaseMs, used, reserves } = command;
         if (lock?.token !== token) return { kind: 'lost' };
         prolong(leaseMs);
-        if (!reserves) return { kind: 'renewed', last: 0, waiters: queue.length };
-        const last = around.reserve(Math.max(fence, used + around.block));
+        if (reserves === 0) return { kind: 'renewed', last: 0, waiters: queue.length };
+        // Who does not know what it has used gets new ones.
+        const least = used > 0 ? Math.max(fence, used + reserves) : fence + reserves;
+        const last = around.reserve(least);
         if (broken !== 'numbers are reserved') fence = Math.max(fence, last);
         return { kind: 'renewed', last, waiters: queue.length };
       }
@@ -216,7 +221,7 @@ export function run(
 
   /** The holder knows what it has used, so the rest of its block is not lost. */
   function giveBack(used: number): void {
-    if (used > 0 && fence <= used + 1 + around.block) fence = used;
+    if (used > 0 && fence <= used + 1 + (around.givenBack ?? -Infinity)) fence = used;
   }
 
   function giveUp(token: string, keepMs: number, first?: Waiter, second?: Waiter): void {

@@ -21,7 +21,7 @@ export const FAULTS = [
 export type Fault = (typeof FAULTS)[number];
 
 /** What is explored: so many processes, with so many calls each, and so many faults. */
-export interface Bounds extends Omit<Terms, 'broken'> {
+export interface Bounds extends Omit<Terms, 'block' | 'broken'> {
   readonly calls: readonly number[];
   /** How often each waiter may re-check while others do anything. */
   readonly rechecks: number;
@@ -32,6 +32,8 @@ export interface Bounds extends Omit<Terms, 'broken'> {
   readonly time: boolean;
   /** Fencing numbers are modelled for so many ticks. */
   readonly fenceTicks?: number;
+  /** Whether all keys share the fence. @default each has its own */
+  readonly sharedFence?: boolean;
   /** Ticks within which a waiter must be served if nothing else goes wrong. */
   readonly within: number;
 }
@@ -166,8 +168,9 @@ function afterwards(steps: Step[], change: (next: World) => void): void {
 
 function clientOf(next: World, i: number, bounds: Bounds, broken: Rule | undefined): Client {
   const me = next.processes[i] as Process;
+  const block = bounds.fenceTicks === undefined ? 0 : BLOCK;
   const send = (sent: Sent): void => void next.sent[i]?.push(sent);
-  return new Client(NAMES[i] ?? '', me, { ...bounds, broken }, send, (number) => {
+  return new Client(NAMES[i] ?? '', me, { ...bounds, block, broken }, send, (number) => {
     if (bounds.fenceTicks === undefined || me.deadline === 0) return;
     if (number <= next.highest) next.broken = 'fences rise';
     next.highest = Math.max(next.highest, number);
@@ -192,7 +195,7 @@ function execute(next: World, i: number, bounds: Bounds, broken: Rule | undefine
       return [first, isFenced ? first + BLOCK : 0];
     },
     reserve: (least) => least,
-    block: isFenced ? BLOCK : 0,
+    givenBack: bounds.sharedFence === true ? undefined : BLOCK,
     broken,
   });
   next.key = key;

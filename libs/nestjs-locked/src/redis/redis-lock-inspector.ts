@@ -77,7 +77,8 @@ export class RedisLockInspector implements LockInspector {
 
   async inspect(key: string): Promise<LockRecord | undefined> {
     const { keys, scripts, processId } = this.#options;
-    const reply = await this.#runScript(scripts.inspect, keys.of(key), [processId], key);
+    const redisKeys = (): readonly string[] => keys.of(key).slice(0, 2);
+    const reply = await this.#runScript(scripts.inspect, redisKeys, [processId], key);
     const found = readInspectReply(reply);
     if (found === undefined) return undefined;
     return { key, ...found, process: await this.#processWith(found.value, key) };
@@ -151,22 +152,23 @@ export class RedisLockInspector implements LockInspector {
   async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const { keys, scripts } = this.#options;
     // A second execution could take the lock from somebody who acquired it in between.
-    const value = await this.#runScript(scripts.revoke, keys.of(key), [randomUUID()], key, false);
+    const redisKeys = (): readonly string[] => keys.of(key);
+    const value = await this.#runScript(scripts.revoke, redisKeys, [randomUUID()], key, false);
     if (typeof value !== 'string') return undefined;
     return { value, process: await this.#processWith(value, key) };
   }
 
   #runScript(
     script: RedisScript,
-    redisKeys: readonly string[],
+    redisKeys: () => readonly string[],
     args: readonly (string | number)[],
     key: string,
     isRepeatable = true,
   ): Promise<unknown> {
     return this.#run<unknown>(
       `${script.name} '${key}'`,
-      redisKeys[0] as string,
-      (redis, whole) => script.send(redis, redisKeys, args, whole),
+      this.#options.keys.lockOf(key),
+      (redis, whole) => script.send(redis, redisKeys(), args, whole),
       isRepeatable,
     );
   }

@@ -64,7 +64,7 @@ export interface RedisLockStoreOptions {
   readonly leaseMs: number;
   /** How long the first `open` waits for Redis. @default 10 seconds */
   readonly startMs?: number;
-  /** How far the clock of Redis may be set back without a fencing number being issued twice. @default 10 minutes */
+  /** How long the fence of one lock is kept; one that all locks share does not expire. @default 10 minutes */
   readonly fenceKeepMs?: number;
   /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
@@ -96,7 +96,6 @@ export class RedisLockStore implements LockStore {
   readonly commandTimeoutMs: number;
   readonly inspector: RedisLockInspector;
   readonly #scripts: LockScripts;
-  readonly #fenceKeepMs: number;
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
   readonly #servers: LockServers;
@@ -108,13 +107,12 @@ export class RedisLockStore implements LockStore {
   constructor(options: RedisLockStoreOptions) {
     const { client, clock, keyPrefix, leaseMs } = options;
     this.#options = options;
-    this.#keys = new RedisKeys(keyPrefix);
-    this.#fenceKeepMs = options.fenceKeepMs ?? FENCE_KEEP_MS;
+    this.#keys = new RedisKeys(keyPrefix, isCluster(client));
     this.#scripts = new LockScripts({
       inCluster: isCluster(client),
       inboxPrefix: this.#keys.inboxPrefix,
       acceptMs: acceptanceLeaseMs(leaseMs),
-      fenceKeepMs: this.#fenceKeepMs,
+      fenceKeepMs: options.fenceKeepMs ?? FENCE_KEEP_MS,
     });
     this.commandTimeoutMs = Math.min(LONGEST_COMMAND_MS, Math.ceil(leaseMs / 3));
     const { processId } = this;
@@ -231,7 +229,7 @@ export class RedisLockStore implements LockStore {
   }
 
   acquire({ key, token, leaseMs, nowait, position }: AcquireCommand): Promise<AcquireReply> {
-    const args: (string | number)[] = [token, leaseMs, leaseMs + this.#fenceKeepMs];
+    const args: (string | number)[] = [token, leaseMs];
     if (nowait) args.push(1);
     else if (position !== undefined) args.push(0, position);
     return this.#run(this.#scripts.acquire, key, args, (reply) => readAcquireReply(reply, token));
@@ -273,7 +271,8 @@ export class RedisLockStore implements LockStore {
     const args = (): Arguments => {
       const { leftMs } = keep;
       if (leftMs > 0) return [token, used, '', 0, leftMs];
-      return used > 0 ? [token, used] : [token];
+      // A fence of all keys takes nothing back.
+      return used > 0 && this.#keys.areApart ? [token, used] : [token];
     };
     const shortArgs = (): Arguments => [token, keep.leftMs];
     const { shortRelease } = this.#scripts;
@@ -387,11 +386,11 @@ export class RedisLockStore implements LockStore {
       token,
       leaseMs,
       used,
-      reserves ? 1 : 0,
+      reserves,
     ]);
     const action = keys.length === 1 ? `renew '${keys[0]}'` : `renew ${keys.length} leases`;
     const [{ key, token, leaseMs, reserves }] = commands as [RenewCommand];
-    const afterMs = reserves ? this.#wholeForMs : 0;
+    const afterMs = reserves > 0 ? this.#wholeForMs : 0;
     const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
     const { renew } = this.#scripts;
     const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, keys.length);
@@ -414,7 +413,7 @@ export class RedisLockStore implements LockStore {
 
   #partOf(
     script: RedisScript,
-    keys: readonly string[],
+    keys: () => readonly string[],
     args: Arguments | (() => Arguments),
   ): BatchPart | undefined {
     const { batch, acquire, release } = this.#scripts;
@@ -434,7 +433,7 @@ export class RedisLockStore implements LockStore {
     args: Arguments | (() => Arguments),
   ): WhileMoving | undefined {
     if (this.#servers.slotOf === undefined) return undefined;
-    const [lock] = this.#keys.of(key);
+    const lock = this.#keys.lockOf(key);
     return { afterMs, send: (redis, whole) => script.send(redis, [lock], ofNow(args), whole) };
   }
 
@@ -447,16 +446,17 @@ export class RedisLockStore implements LockStore {
     { whileMoving, readUnacknowledged }: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
     const [only = ''] = keys;
-    const redisKeys =
+    // At each sending: which fence is used may turn out meanwhile.
+    const redisKeys = (): readonly string[] =>
       keys.length === 1 ? this.#keys.of(only) : keys.flatMap((key) => this.#keys.of(key));
     const command: RedisCommand = {
       action,
       keys,
-      redisKey: redisKeys[0] as string,
+      redisKey: this.#keys.lockOf(only),
       whileMoving,
       part: this.#partOf(script, redisKeys, args),
       send: (redis: RedisConnection, whole: boolean) =>
-        script.send(redis, redisKeys, ofNow(args), whole),
+        script.send(redis, redisKeys(), ofNow(args), whole),
       isUnfinished,
       mustBeReplicated: script.mustBeReplicated,
     };

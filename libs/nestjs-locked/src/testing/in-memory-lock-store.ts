@@ -89,8 +89,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       const entry = this.#locks.entry(key);
       if (entry.lock?.token !== token) return { kind: 'lost' };
       entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
-      if (reserves) entry.fence = Math.max(entry.fence, used + FENCE_BLOCK);
-      const blockEnd = reserves ? entry.fence : 0;
+      const blockEnd = reserves > 0 ? this.#reserve(used, reserves) : 0;
       return { kind: 'renewed', blockEnd, waiters: entry.queue.length };
     });
   }
@@ -111,23 +110,23 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     });
   }
 
-  async release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
+  async release({ key, token, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
     const entry = this.#locks.entry(key);
     remove(entry, token);
     if (entry.lock?.token !== token) return { kind: 'lost' };
-    this.#giveUp(key, entry, token, used, keepMs);
+    this.#giveUp(key, entry, token, keepMs);
     return { kind: 'released' };
   }
 
   async requeue(command: RequeueCommand): Promise<RequeueReply> {
-    const { key, token, used, newToken, leaseMs, waitedMs = 0 } = command;
+    const { key, token, newToken, leaseMs, waitedMs = 0 } = command;
     const entry = this.#locks.entry(key);
     remove(entry, token);
     if (entry.lock?.token !== token) {
       const reply = this.#take(key, entry, newToken, newToken, leaseMs, undefined);
       return { ...reply, wasLost: true };
     }
-    this.#free(entry, used);
+    entry.lock = undefined;
     const live = this.#living(entry);
     const position = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
     if (live[0] === undefined || (position !== undefined && position < live[0].position)) {
@@ -148,17 +147,17 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   takeBack(commands: readonly TakeBackCommand[]): Promise<TakeBackReply>[] {
-    return commands.map(async ({ key, tokens, used = 0, keepMs = 0 }): Promise<TakeBackReply> => {
+    return commands.map(async ({ key, tokens, keepMs = 0 }): Promise<TakeBackReply> => {
       const entry = this.#locks.entry(key);
       const own = this.#leaveQueue(entry, tokens);
-      if (own !== undefined) this.#giveUp(key, entry, own, used, keepMs);
+      if (own !== undefined) this.#giveUp(key, entry, own, keepMs);
       else if (entry.lock === undefined && keepMs > 0) this.#keep(key, entry, tokens[0], keepMs);
       return { kind: 'left' };
     });
   }
 
   async inspect(key: string): Promise<LockRecord | undefined> {
-    const { lock, queue, fence } = this.#locks.entry(key);
+    const { lock, queue } = this.#locks.entry(key);
     if (lock === undefined) return undefined;
     const isOurs = processIdOf(lock.token) !== undefined; // not the token that keeps the key after a lease
     return {
@@ -282,10 +281,18 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
-    const fence = Math.max(entry.fence + 1, Math.floor(this.#locks.clock.wallNow() * 1_000));
-    entry.fence = fence + FENCE_BLOCK;
+    const blockEnd = this.#reserve(0, FENCE_BLOCK);
     entry.lock = { token, expiresAt: this.#locks.clock.now() + leaseMs };
-    return { kind: 'granted', token, fence, blockEnd: entry.fence, waiters: entry.queue.length };
+    const fence = blockEnd - FENCE_BLOCK + 1;
+    return { kind: 'granted', token, fence, blockEnd, waiters: entry.queue.length };
+  }
+
+  /** @param used the number after which `count` are reserved; 0 = they are above all others */
+  #reserve(used: number, count: number): number {
+    const locks = this.#locks;
+    const before = Math.max(locks.fence, Math.floor(locks.clock.wallNow() * 1_000) - 1);
+    locks.fence = used === 0 ? before + count : Math.max(locks.fence, used + count);
+    return locks.fence;
   }
 
   /** @returns the token that has the lock, if it is one of these */
@@ -295,8 +302,8 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   /** Grants the lock to the next live waiter, or keeps it from everybody for `keepMs`. */
-  #giveUp(key: string, entry: Entry, token: string, used: number, keepMs: number): void {
-    this.#free(entry, used);
+  #giveUp(key: string, entry: Entry, token: string, keepMs: number): void {
+    entry.lock = undefined;
     if (keepMs === 0) return this.#pass(key, entry);
     this.#keep(key, entry, token, keepMs);
   }
@@ -304,11 +311,6 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   #keep(key: string, entry: Entry, token: string, keepMs: number): void {
     entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
     this.#tellNext(key, this.#living(entry)[0], keepMs);
-  }
-
-  #free(entry: Entry, used: number): void {
-    entry.lock = undefined;
-    if (used > 0) entry.fence = used;
   }
 
   #join(entry: Entry, token: string, claimed?: number): number {

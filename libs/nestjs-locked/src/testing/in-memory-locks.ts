@@ -12,7 +12,6 @@ export interface Entry {
   lock: { token: string; expiresAt: number } | undefined;
   /** Sorted by position. */
   queue: Waiter[];
-  fence: number;
   /** Until then, no waiter gets its old position in the queue back. */
   lapsedUntil: number;
 }
@@ -23,6 +22,8 @@ export interface Entry {
 export class InMemoryLocks {
   /** Decides when leases end. */
   readonly clock: Clock;
+  /** The highest fencing number that is used or reserved, for all keys. */
+  fence = 0;
   readonly #entries = new Map<string, Entry>();
   readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
 
@@ -34,7 +35,7 @@ export class InMemoryLocks {
   entry(key: string): Entry {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
-      entry = { lock: undefined, queue: [], fence: 0, lapsedUntil: -Infinity };
+      entry = { lock: undefined, queue: [], lapsedUntil: -Infinity };
       this.#entries.set(key, entry);
     }
     if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())

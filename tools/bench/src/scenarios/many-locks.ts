@@ -76,7 +76,7 @@ const WATCHED_MS = 2_000;
 export const distinctKeys: Scenario = {
   id: 'distinct-keys',
   title: '100,000 distinct keys, taken and released',
-  what: 'One process takes and releases 100,000 keys once each. Redis keeps each fencing number for `fenceKeepMs` (10 minutes).',
+  what: 'One process takes and releases 100,000 keys once each. Redis keeps one fencing number for all of them.',
   isQuick: false,
   run: ({ url, server }) =>
     withServices(1, { url, leaseMs: 30_000 }, async ([worker]) => {

@@ -12,6 +12,7 @@ export class ServerCard {
   readonly element: HTMLElement;
   readonly #state = make('span', { class: 'state' });
   readonly #keys = make('div', { class: 'keys' });
+  readonly #fence = make('small', { class: 'fence' });
 
   constructor(act: (what: ActionName) => void) {
     this.element = make(
@@ -19,6 +20,7 @@ export class ServerCard {
       { class: 'card server', 'aria-label': 'Redis' },
       make('header', {}, make('b', {}, 'Redis'), this.#state),
       this.#keys,
+      this.#fence,
       make(
         'div',
         { class: 'buttons' },
@@ -29,9 +31,10 @@ export class ServerCard {
     );
   }
 
-  show({ state, keys }: ServerView): void {
+  show({ state, keys, fence }: ServerView): void {
     this.element.dataset['state'] = state;
     write(this.#state, STATES[state]);
+    write(this.#fence, fence === undefined ? '' : `fencing numbers: at most ${fence}`);
     const sign = JSON.stringify([state, keys.map(signOf)]);
     fill(this.#keys, sign, () =>
       keys.length > 0
@@ -46,7 +49,7 @@ function signOf({ leftMs, ...others }: KeyView): unknown {
   return [others, Math.round(leftMs / 20)];
 }
 
-function keyElement({ key, owner, leftMs, leaseMs, queue, fence }: KeyView): HTMLElement {
+function keyElement({ key, owner, leftMs, leaseMs, queue }: KeyView): HTMLElement {
   const share = leaseMs > 0 ? Math.max(0, Math.min(100, (leftMs / leaseMs) * 100)) : 0;
   const waiting = queue.length === 0 ? ['nobody waits'] : ['next: ', ...queue.map(chip)];
   return make(
@@ -65,6 +68,5 @@ function keyElement({ key, owner, leftMs, leaseMs, queue, fence }: KeyView): HTM
       make('i', { style: `width:${share}%` }),
     ),
     make('div', { class: 'queue' }, ...waiting),
-    make('small', { class: 'fence' }, fence === undefined ? '' : `fence: at most ${fence}`),
   );
 }

@@ -7,7 +7,10 @@ import type { Calls } from './calls.js';
 import { shortFence } from './fences.js';
 
 /** The key of a lock in Redis, and those beside it. */
-const LOCK = /^lock:\{([^}]+)\}(?::(queue|fence))?$/;
+const LOCK = /^lock:\{([^}]+)\}(?::(queue))?$/;
+
+/** That of all keys. */
+const FENCE = 'lock:fence';
 
 /** What the server has stored, read from its keys. */
 export class ServerWatch {
@@ -33,6 +36,7 @@ export class ServerWatch {
     return {
       state: !server.isUp ? 'down' : server.machine.isPaused ? 'paused' : 'up',
       keys: this.#keys(server.clockMs + now - server.machine.time.now),
+      fence: this.#fence,
     };
   }
 
@@ -49,7 +53,7 @@ export class ServerWatch {
 
   /** @param now by the clock of the server */
   #keys(now: number): readonly KeyView[] {
-    const stored = new Map<string, Partial<Record<'lock' | 'queue' | 'fence', Entry>>>();
+    const stored = new Map<string, Partial<Record<'lock' | 'queue', Entry>>>();
     for (const key of this.#leases.keys()) stored.set(key, {});
     for (const [name, entry] of this.server.model.copy()) {
       const [, key, part = 'lock'] = LOCK.exec(name) ?? [];
@@ -58,7 +62,7 @@ export class ServerWatch {
     }
     return [...stored]
       .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, { lock, queue, fence }]) => {
+      .map(([key, { lock, queue }]) => {
         const leftMs = lock === undefined ? 0 : lock.expiresAt - now;
         const leaseMs = Math.max(leftMs, this.#leases.get(key) ?? 0);
         this.#leases.set(key, leaseMs);
@@ -68,9 +72,13 @@ export class ServerWatch {
           leftMs,
           leaseMs,
           queue: queueOf(queue).map((token) => this.#ownerOf(token)),
-          fence: fence === undefined ? undefined : shortFence(parseInt(textOf(fence), 10)),
         };
       });
+  }
+
+  get #fence(): number | undefined {
+    const fence = this.server.model.copy().get(FENCE);
+    return fence === undefined ? undefined : shortFence(parseInt(textOf(fence), 10));
   }
 
   #ownerOf(token: string): string {

@@ -11,6 +11,7 @@ export interface ScriptCommand {
 /** Answers instead of the server; undefined: the server answers. */
 type Break = (command: ScriptCommand) => Reply | undefined;
 
+const FENCE = 'lock:fence';
 const LOCK = /^lock:\{[^}]*\}$/;
 
 /**
@@ -26,8 +27,8 @@ export const BREAKS = {
   /** No fencing number is stored, and the clock that makes them stands still. */
   'repeat fences': ({ name, args: [key = ''] }) => {
     if (name === 'TIME') return ['1767225600', '0'];
-    if (name === 'SET' && key.endsWith(':fence')) return null;
-    return name === 'GET' && key.endsWith(':fence') ? null : undefined;
+    if (name === 'SET' && key === FENCE) return null;
+    return name === 'GET' && key === FENCE ? null : undefined;
   },
   /** Nobody gets into the queue. */
   'forget who waits': ({ name }) => (name === 'ZADD' ? 1 : undefined),

@@ -1,4 +1,4 @@
-import type { Cluster, Redis } from 'ioredis';
+import { Cluster, type Redis } from 'ioredis';
 import { EventEmitter } from 'node:events';
 import { WARM_KEYS } from '../keys.js';
 import { openClient, type RedisAddress } from '../stages/redis-address.js';
@@ -20,7 +20,7 @@ const SABOTAGE = {
   token: {
     everyMs: 300,
     act: async (redis) => {
-      const fence = 'lock:{c}:fence';
+      const fence = redis instanceof Cluster ? 'lock:{c}:fence' : 'lock:fence';
       await redis.set(fence, (Date.now() + 3_600_000) * 1_000);
       setTimeout(() => void redis.del(fence).catch(() => {}), 150).unref();
     },

@@ -1,10 +1,10 @@
-import { FENCE_BLOCK } from '../store/fence-block.js';
+import { FENCE_BLOCK, LARGEST_FENCE_BLOCK } from '../store/fence-block.js';
 import type { Granted } from '../store/lock-store.js';
 
 /**
  * The fencing numbers that the holds of one lease may use. The store has reserved them, so that no later holder gets a
- * smaller one even if this process dies. A free lock comes with one number, which is enough for most calls; a renewal
- * reserves a block when calls here take turns.
+ * smaller one even if this process dies. A free lock comes with one number, which is enough for most calls; when calls
+ * here take turns, renewals reserve more, and the more the longer that lasts.
  */
 export class FencingNumbers {
   #first: number;
@@ -42,7 +42,17 @@ export class FencingNumbers {
 
   /** Whether calls here take turns and will soon have used up the block. */
   get areLow(): boolean {
-    return this.#used > this.#first && this.#blockEnd - this.#used < FENCE_BLOCK / 2;
+    return this.#used > this.#first && this.#blockEnd - this.#used < this.more(0) / 2;
+  }
+
+  /**
+   * How many numbers a renewal should reserve: as many again as were used, so that calls which take turns for long
+   * seldom wait for more.
+   * @param waiting how many calls here wait for the lease
+   */
+  more(waiting: number): number {
+    const expected = Math.max(FENCE_BLOCK, waiting, this.#used - this.#first);
+    return Math.min(LARGEST_FENCE_BLOCK, expected);
   }
 
   /** @returns the number of the next hold, greater than all before */
@@ -59,14 +69,11 @@ export class FencingNumbers {
     this.#blockEnd = this.#used;
   }
 
-  /**
-   * Called when the store has confirmed a lease whose numbers waited for that. If others have had numbers since, the
-   * last one now reserved is certainly ours, and higher than all of theirs.
-   */
-  confirmed(blockEnd: number): void {
-    if (blockEnd <= this.#first + FENCE_BLOCK) return; // reserved by the grant, or by the confirmation itself
-    this.#first = blockEnd;
-    this.#used = blockEnd - 1;
+  /** Called when the store has confirmed a lease whose numbers waited for that, with `count` new ones instead. */
+  replaced(blockEnd: number, count: number): void {
+    this.#first = blockEnd - count + 1;
+    this.#used = this.#first - 1;
+    this.#blockEnd = blockEnd;
   }
 
   /** Called when the store has reserved the numbers up to this one. */

@@ -15,6 +15,8 @@ export interface RenewalUser {
   readonly label: string | undefined;
   /** Whether the lease is over or in doubt: it is not renewed any more, and a late answer changes nothing. */
   readonly isEnding: boolean;
+  /** How many calls of this process wait for the lease. */
+  readonly waiters: number;
   /** How long the lease and the hold under it may last. */
   leftMs(): number;
   renewed(sentAt: number, waiters: number): void;
@@ -163,8 +165,10 @@ export class LeaseRenewal implements Renewable {
 
   #command(leaseMs: number): RenewCommand {
     this.#deadline.asked(leaseMs);
-    const { areLow, areSpent, used } = this.#numbers;
-    const reserves = areLow || (areSpent && this.#isAwaited) || this.#isHearsay;
+    const { areLow, areSpent } = this.#numbers;
+    const mustReserve = areLow || (areSpent && this.#isAwaited) || this.#isHearsay;
+    const reserves = mustReserve ? this.#numbers.more(this.#user.waiters) : 0;
+    const used = this.#isHearsay ? 0 : this.#numbers.used;
     return { key: this.#user.key, token: this.#grant.token, leaseMs, used, reserves };
   }
 
@@ -192,7 +196,7 @@ export class LeaseRenewal implements Renewable {
     if (this.#user.isEnding) return;
     switch (reply.kind) {
       case 'renewed':
-        this.#renewed(command.leaseMs, sentAt, reply.blockEnd);
+        this.#renewed(command, sentAt, reply.blockEnd);
         return this.#user.renewed(sentAt, reply.waiters);
       case 'lost':
         return this.#user.notOurs(sentAt);
@@ -203,10 +207,11 @@ export class LeaseRenewal implements Renewable {
     }
   }
 
-  #renewed(leaseMs: number, sentAt: number, blockEnd: number): void {
+  #renewed({ leaseMs, used, reserves }: RenewCommand, sentAt: number, blockEnd: number): void {
     this.#deadline.renewed(sentAt, leaseMs);
-    if (this.#isHearsay) this.#numbers.confirmed(blockEnd);
-    this.#numbers.reserved(blockEnd);
+    const areNew = used === 0 && blockEnd > 0;
+    if (areNew && this.#numbers.areUnused) this.#numbers.replaced(blockEnd, reserves);
+    else this.#numbers.reserved(blockEnd);
     this.#hasFailed = false;
     // Not later, however far the lease was prolonged: a renewal also detects that the key was deleted.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.leaseMs));

@@ -7,6 +7,8 @@ import type { KeyUser } from './request-user.js';
 export interface LeaseUser extends KeyUser {
   /** How long the store took for its latest answers about the key, including those for earlier leases. */
   readonly answers: LatestAnswers;
+  /** How many calls of this process wait. */
+  readonly waiters: number;
   /**
    * Called when no call has the lease: it was just granted or confirmed, or its hold has ended. The queue hands it to
    * the next call, or decides otherwise.

@@ -9,6 +9,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { LARGEST_FENCE_BLOCK } from '../store/fence-block.js';
 import { lostError, notRaisedError, suspectError } from './lost-error.js';
 
 /** Receives the events of a hold. A hold that has already ended is ignored. */
@@ -22,6 +23,9 @@ export interface HoldKeeper {
   /** Ends the hold of a call that has finished. @returns whether the lease was ours until now */
   endHold(hold: Hold): Promise<boolean>;
 }
+
+/** Above it, no numbers can be counted; and what one key reserves, all keys continue after. */
+const HIGHEST_SEEN = Number.MAX_SAFE_INTEGER - 100 * LARGEST_FENCE_BLOCK;
 
 /** A signal and the async context in which to abort it. */
 interface Alarm {
@@ -253,6 +257,7 @@ export class Hold {
    */
   async raiseFence(seen: number): Promise<void> {
     const { numbers, renewal } = this.#lease;
+    if (seen > HIGHEST_SEEN) throw notRaisedError(this.key, tooHigh(seen));
     numbers.raise(seen);
     const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
     this.assertHeld();
@@ -329,4 +334,10 @@ export class Hold {
     this.#alarm?.context.runInAsyncScope(() => this.#alarm?.controller.abort(lost));
     return lost;
   }
+}
+
+function tooHigh(seen: number): LockStoreError {
+  return new LockStoreError(
+    `the database has seen ${seen}, which no clock can have issued; correct it in the fence table`,
+  );
 }

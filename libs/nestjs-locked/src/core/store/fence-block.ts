@@ -1,6 +1,13 @@
 /**
- * How many fencing numbers are reserved with a lease: one for each hold that a process may hand out before it renews
- * the lease. Numbers are microseconds of the store's clock, so a block is ten milliseconds ahead of that clock, which
- * is less than Redis takes to restart without its data.
+ * How many fencing numbers are reserved with the lease of a key for which others wait: one for each hold that a process
+ * may hand out before it renews the lease, and enough for the usual number of local hand-overs. A free key comes with
+ * one number. Numbers are microseconds of the store's clock and may be shared by all keys, so few are reserved until it
+ * shows that many are used.
  */
-export const FENCE_BLOCK = 10_000;
+export const FENCE_BLOCK = 40;
+
+/**
+ * How many a renewal may reserve at most. They are ten milliseconds ahead of the store's clock, which is less than
+ * Redis takes to restart without its data.
+ */
+export const LARGEST_FENCE_BLOCK = 10_000;

@@ -85,10 +85,10 @@ export interface RenewCommand {
   readonly token: string;
   /** How long the lease should last from now on, in milliseconds. */
   readonly leaseMs: number;
-  /** Highest fencing token used so far. */
+  /** Highest fencing token used so far; 0 = unknown: those to reserve are above all that anybody has had. */
   readonly used: number;
-  /** Whether more fencing tokens are needed. */
-  readonly reserves: boolean;
+  /** How many fencing tokens to reserve after that one; 0 = none. */
+  readonly reserves: number;
 }
 /** The lease lasts longer. */
 export interface Renewed {

@@ -32,7 +32,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   fenceKeepMs: {
     default: FENCE_KEEP_MS,
     check: milliseconds,
-    text: "How long Redis keeps a key's fencing number after its lease; the clock of Redis may be set back by as much",
+    text: "How long a Cluster keeps a key's fencing number after its lease; its clocks may be set back by as much",
   },
   waitReplicas: {
     default: 0,

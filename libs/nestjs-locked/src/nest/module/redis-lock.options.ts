@@ -14,9 +14,10 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
   /** Precedes every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
   readonly keyPrefix?: string;
   /**
-   * How long Redis keeps the fencing number of a key after its clock has passed it, in milliseconds. The clock may be
-   * set back this far, or be this far behind on a replica that takes over, without a number being issued twice. Each
-   * key locked within this time costs about 140 bytes. @default 600_000
+   * How long a Redis Cluster, or a proxy in front of several servers, keeps the fencing number of a key after its clock
+   * has passed it, in milliseconds. The clock may be set back this far, or be this far behind on a replica that takes
+   * over, without a number being issued twice. Each key locked within this time costs about 140 bytes. A single server
+   * keeps one number for all keys, which does not expire. @default 600_000
    */
   readonly fenceKeepMs?: number;
   /**

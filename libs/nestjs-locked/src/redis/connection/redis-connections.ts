@@ -21,6 +21,9 @@ import { RedisInbox } from './traffic/redis-inbox.js';
 /** An inbox restored within this time is not reported; a longer loss is re-checked at this interval. */
 const SILENCE_MS = 500;
 
+/** Keys of this many hash tags are hardly all on the same one of several servers. */
+const TRIED_TOGETHER = 16;
+
 const PING: RedisCommand = { action: 'reach Redis', keys: [], send: (redis) => redis.ping() };
 
 /**
@@ -189,14 +192,14 @@ export class RedisConnections implements LockServers {
 
   /** Something in front of several servers, as which it does not present itself, may refuse keys of different ones. */
   async #tryTogether(redis: RedisConnection): Promise<unknown> {
-    const { keys: names } = this.#options;
-    const keys =
-      this.#node === undefined ? ['probe:1', 'probe:2'].map((key) => names.of(key)[0]) : [];
+    const { keys } = this.#options;
+    const locks = Array.from({ length: TRIED_TOGETHER }, (_, i) => keys.lockOf(`probe:${i}`));
+    const tried = keys.areApart ? [] : [keys.sharedFence, ...locks];
     try {
-      return await redis.eval('return 1', keys.length, ...keys);
+      return await redis.eval('return 1', tried.length, ...tried);
     } catch (error) {
       if (!isOfSeveralSlots(error)) throw error;
-      this.commands.apart();
+      keys.setApart();
       return undefined;
     }
   }

@@ -9,7 +9,7 @@ export const probeScript = ({ inCluster }: ScriptSettings): RedisScript =>
   new RedisScript(
     'probe',
     `
--- KEYS lock, queue, fence of a key that nobody else uses; none if a node of a cluster has no slots
+-- KEYS lock, queue of a key that nobody else uses; none if a node of a cluster has no slots
 -- ARGV[1] own inbox channel · ARGV[2] message
 -- returns the number of listeners
 local inbox = ARGV[1]${inCluster ? " .. '@' .. redis.call('CLUSTER', 'MYID')" : ''}
@@ -18,9 +18,8 @@ if KEYS[1] then
   redis.call('SET', KEYS[1], '1', 'PX', 1000)
   redis.call('PEXPIRE', KEYS[1], 1000)
   redis.call('PTTL', KEYS[1])
-  redis.call('GET', KEYS[3])
-  redis.call('SET', KEYS[3], '1', 'PX', 1000, 'GET')
-  redis.call('DEL', KEYS[3])
+  redis.call('GET', KEYS[1])
+  redis.call('SET', KEYS[1], '1', 'GET', 'PX', 1000)
   redis.call('EXISTS', KEYS[1], KEYS[2])
   redis.call('ZADD', KEYS[2], 1, '1', 2, '2')
   redis.call('ZSCORE', KEYS[2], '1')

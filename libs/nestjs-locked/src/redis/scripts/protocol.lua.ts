@@ -8,8 +8,9 @@ import type { ScriptSettings } from './script-settings.js';
  *
  * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
- *                            fence: a fencing token that no token in use exceeds; if it is ahead of the clock, followed
- *                            by the time when it was written, in microseconds of server time
+ *                            fence: a fencing token that no token in use exceeds, the same key for all locks unless
+ *                            they may be on different servers; if it is ahead of the clock, followed by the time when
+ *                            it was written, in microseconds of server time
  *                            lapsed: exists for a while after a lease was not released although others waited
  *
  * Five rules hold in every function here:
@@ -108,16 +109,16 @@ local function join(token, score, old)
 end
 
 -- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
--- if already known to the script.
-local function give(token, ms, above)
-  local first, last = mint(ms, above)
+-- if already known to the script; 'more' is how many are reserved after it.
+local function give(token, ms, above, more)
+  local first, last = mint(ms, above, more)
   redis.call('SET', lock, token, 'PX', ms)
   return first, last
 end
 
 local function granted(token, first, last) return { 'granted', token, first, last, waiters() } end
 
-local function grant(token, leaseMs, above) return granted(token, give(token, leaseMs, above)) end
+local function grant(token, leaseMs, above, more) return granted(token, give(token, leaseMs, above, more)) end
 
 local function prolong(leaseMs)
   local ms = math.max(redis.call('PTTL', lock), tonumber(leaseMs))
@@ -208,10 +209,12 @@ local function handTo(waiter, nextWaiter, above)
 end
 
 -- The number after the highest one that the holder has used, so that the rest of its block is not lost. nil if that is
--- unknown, or if more than its block is stored: its grant was an old message, and others had higher numbers since.
+-- unknown, or if more than its block is stored: its grant was an old message, and others had higher numbers since. nil
+-- also if other locks share the fence.
 local function after(used)
+  if used == 0 or isShared() then return nil end
   local isReadable, number = pcall(stored)
-  return used > 0 and not (isReadable and number > used + 1 + BLOCK) and used + 1 or nil
+  return not (isReadable and number > used + 1 + LARGEST_BLOCK) and used + 1 or nil
 end
 
 -- Hands the holder's lock on with this function. If that fails, the lock becomes free all the same. It is not deleted
@@ -259,7 +262,7 @@ end
 local function take(old, me, leaseMs, nowait, keptScore)
   local value = redis.call('GET', lock)
   if value and (value == me or value == old) then return prolonged(value, leaseMs) end
-  if not value and redis.call('EXISTS', queue) == 0 then return grant(me, leaseMs) end
+  if not value and redis.call('EXISTS', queue) == 0 then return grant(me, leaseMs, nil, 0) end
   if value and nowait then
     askFor(value)
     return busy(value)

@@ -1,14 +1,40 @@
-/** The names of keys in Redis. All keys of one lock share its hash tag. */
+/** The names of keys in Redis. All keys of one lock share its hash tag, except for a fence that all locks share. */
 export class RedisKeys {
   readonly prefix: string;
+  #areApart: boolean;
 
-  constructor(prefix: string) {
+  /** @param areApart whether keys with different hash tags may be on different servers */
+  constructor(prefix: string, areApart = false) {
     this.prefix = prefix;
+    this.#areApart = areApart;
+  }
+
+  /** Whether a command may only have keys of one hash tag, so that each lock has a fence of its own. */
+  get areApart(): boolean {
+    return this.#areApart;
+  }
+
+  /** Called when something in front of several servers has refused a command with keys of several hash tags. */
+  setApart(): void {
+    this.#areApart = true;
   }
 
   of(key: string): [lock: string, queue: string, fence: string, lapsed: string] {
-    const lock = `${this.prefix}{${key}}`;
-    return [lock, `${lock}:queue`, `${lock}:fence`, `${lock}:lapsed`];
+    const lock = this.lockOf(key);
+    return [
+      lock,
+      `${lock}:queue`,
+      this.#areApart ? `${lock}:fence` : this.sharedFence,
+      `${lock}:lapsed`,
+    ];
+  }
+
+  lockOf(key: string): string {
+    return `${this.prefix}{${key}}`;
+  }
+
+  get sharedFence(): string {
+    return `${this.prefix}fence`;
   }
 
   /** The key with the identity of a process. */

@@ -12,12 +12,17 @@ export const renewScript = (settings: ScriptSettings): RedisScript =>
     'renew',
     `
 -- KEYS lock, queue, fence, lapsed of each lease in turn
--- ARGV token, leaseMs, highest fencing token used, whether more are needed 0|1 of each in turn
+-- ARGV token, leaseMs, highest fencing token used (0 = not known), how many more are needed (0 = none) of each in turn
 -- returns for each lease { blockEnd or 0, waiters }, or {} = not yours
 ${protocolLua(settings)}
--- The fence must last as long as the lease plus fenceKeepMs. When it would not, its expiry is set with twice
--- fenceKeepMs, so that most renewals need not write it.
+-- A fence of one lock must last as long as the lease plus fenceKeepMs. When it would not, its expiry is set with twice
+-- fenceKeepMs, so that most renewals need not write it. A shared one is only missing if somebody has deleted it.
+local isThere
 local function keepFence(ms)
+  if isShared() then
+    isThere = isThere or redis.call('EXISTS', fence) == 1
+    return isThere
+  end
   local leftMs, keepMs = redis.call('PTTL', fence), tonumber(fenceKeepMs)
   if leftMs < 0 then return false end
   if leftMs < ms + keepMs then redis.call('PEXPIRE', fence, text(ms + 2 * keepMs)) end
@@ -32,11 +37,9 @@ for i = 1, #KEYS / 4 do
   if holder() == token then
     local ms = prolong(leaseMs)
     local blockEnd = 0
-    if ARGV[4 * i] == '1' or not keepFence(ms) then
-      local isReadable, number = pcall(stored)
-      blockEnd = math.max(isReadable and number or 0, used + BLOCK)
-      keep(blockEnd, ms)
-    end
+    local more = tonumber(ARGV[4 * i])
+    if more > 0 then blockEnd = reserve(used, more, ms)
+    elseif not keepFence(ms) then blockEnd = reserve(used, LARGEST_BLOCK, ms) end
     replies[i] = { text(blockEnd), waiters() }
   end
 end

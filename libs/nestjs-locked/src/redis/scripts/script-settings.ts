@@ -6,7 +6,7 @@ export interface ScriptSettings {
   readonly inboxPrefix: string;
   /** The short lease of a grant that a waiter has yet to notice. */
   readonly acceptMs: number;
-  /** How far the server's clock may be set back without a fencing token being issued twice. */
+  /** How far the server's clock may be set back without a fencing token being issued twice by a fence of one lock. */
   readonly fenceKeepMs: number;
   /**
    * Whether the server is a node of a Redis Cluster. A process then has an inbox on each node, whose name ends with the

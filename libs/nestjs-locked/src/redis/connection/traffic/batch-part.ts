@@ -7,7 +7,7 @@ export interface BatchPart {
   /** The script that carries out all of them. */
   readonly script: RedisScript;
   readonly isAcquire: boolean;
-  readonly keys: readonly string[];
+  readonly keys: () => readonly string[];
   /** Those of its own script. */
   readonly args: Arguments | (() => Arguments);
 }

@@ -46,7 +46,7 @@ export function sendBatch(
     const part = open.part as BatchPart;
     const own = typeof part.args === 'function' ? part.args() : part.args;
     letters += String.fromCharCode((part.isAcquire ? 96 : 64) + own.length);
-    keys.push(...part.keys);
+    keys.push(...part.keys());
     args.push(...own);
   }
   args[0] = letters;

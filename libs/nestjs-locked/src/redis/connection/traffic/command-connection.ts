@@ -8,6 +8,7 @@ import {
   whenDue,
 } from '../../../core/time/after-silence.js';
 import type { Clock } from '../../../core/time/clock.js';
+import type { RedisKeys } from '../../scripts/redis-keys.js';
 import type { RedisScript } from '../../scripts/redis-script.js';
 import {
   isFromCluster,
@@ -49,6 +50,8 @@ export interface CommandConnectionOptions {
   readonly pingEveryMs: number;
   /** Checks the connection, with commands that every server answers at once. */
   readonly check: (redis: RedisConnection) => Promise<unknown>;
+  /** Knows whether commands for different keys may share one. */
+  readonly keys: RedisKeys;
   /** Loaded into every server before any command. */
   readonly scripts: readonly RedisScript[];
   /** Whether the server is to be a node of a Redis Cluster. */
@@ -75,6 +78,8 @@ interface Sending {
   readonly at: number;
   readonly connection: number;
   readonly whole: boolean;
+  /** Whether its keys were of one hash tag. */
+  readonly isApart: boolean;
 }
 
 /** The most commands in flight. A server that wakes up after a silence finds no more than these. */
@@ -126,8 +131,6 @@ export class CommandConnection {
   readonly #repeating = new Set<OpenCommand>();
   /** Whether commands of this turn of the event loop wait for others with which they are sent. */
   #isGathering = false;
-  /** Whether commands do not share: something in front of several servers refuses that. */
-  #isApart = false;
   #onIdle: (() => void)[] = [];
   #cancelLimit: (() => void) | undefined;
   readonly #heartbeat: Heartbeat;
@@ -232,11 +235,6 @@ export class CommandConnection {
     }
     this.#watchLimit();
     return open;
-  }
-
-  /** From now on, each command is sent alone. */
-  apart(): void {
-    this.#isApart = true;
   }
 
   /** Called when the connection is known to lead to the right server. If it breaks, a new one is made without delay. */
@@ -444,7 +442,8 @@ export class CommandConnection {
 
   #transmitAll(commands: readonly OpenCommand[], own: OwnConnection, whole: boolean): void {
     if (commands.length === 1) return this.#transmit(commands, own, whole);
-    const batches = this.#isApart ? commands.map((open) => [open]) : batchesOf(commands);
+    const isApart = this.#options.keys.areApart;
+    const batches = isApart ? commands.map((open) => [open]) : batchesOf(commands);
     for (const batch of batches) this.#transmit(batch, own, whole);
   }
 
@@ -458,6 +457,7 @@ export class CommandConnection {
       connection: this.#connections,
       batch,
       whole,
+      isApart: this.#options.keys.areApart,
     };
     for (const open of batch) open.sentIn = sending;
     const { connection } = sending;
@@ -501,12 +501,14 @@ export class CommandConnection {
   }
 
   #rejected(sending: Sending, i: number, error: unknown): void {
-    const { batch, connection, whole } = sending;
+    const { batch, connection, whole, isApart } = sending;
     const open = batch[i] as OpenCommand;
     if (!this.#isAwaited(open, sending)) return this.#heard(connection);
     if (!whole && isUnknownScript(error)) return this.#again(open, true);
-    if (batch.length === 1 || !mustBeAlone(error)) return this.#notAnswered(open, error, batch);
-    if (isOfSeveralSlots(error)) this.apart();
+    if (isOfSeveralSlots(error)) this.#options.keys.setApart();
+    const mayBeAllowed =
+      batch.length > 1 ? mustBeAlone(error) : isOfSeveralSlots(error) && !isApart;
+    if (!mayBeAllowed) return this.#notAnswered(open, error, batch);
     open.isAlone = true;
     this.#again(open, false);
   }
