@@ -214,7 +214,7 @@ end
 local function after(used)
   if used == 0 or isShared() then return nil end
   local isReadable, number = pcall(stored)
-  return not (isReadable and number > used + 1 + LARGEST_BLOCK) and used + 1 or nil
+  return not (isReadable and number > used + LARGEST_BLOCK) and used + 1 or nil
 end
 
 -- Hands the holder's lock on with this function. If that fails, the lock becomes free all the same. It is not deleted

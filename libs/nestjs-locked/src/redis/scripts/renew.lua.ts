@@ -16,13 +16,9 @@ export const renewScript = (settings: ScriptSettings): RedisScript =>
 -- returns for each lease { blockEnd or 0, waiters }, or {} = not yours
 ${protocolLua(settings)}
 -- A fence of one lock must last as long as the lease plus fenceKeepMs. When it would not, its expiry is set with twice
--- fenceKeepMs, so that most renewals need not write it. A shared one is only missing if somebody has deleted it.
-local isThere
+-- fenceKeepMs, so that most renewals need not write it. A shared one does not expire.
 local function keepFence(ms)
-  if isShared() then
-    isThere = isThere or redis.call('EXISTS', fence) == 1
-    return isThere
-  end
+  if isShared() then return true end
   local leftMs, keepMs = redis.call('PTTL', fence), tonumber(fenceKeepMs)
   if leftMs < 0 then return false end
   if leftMs < ms + keepMs then redis.call('PEXPIRE', fence, text(ms + 2 * keepMs)) end
