@@ -208,9 +208,9 @@ describe('traffic', () => {
     const seconds = (performance.now() - before) / 1_000;
 
     const count = (name: string) => sent.filter((other) => other === name).length;
-    expect(new Set(sent)).toEqual(new Set(['ping', 'info', 'pubsub', 'recheck', 'renew']));
+    expect(new Set(sent)).toEqual(new Set(['ping', 'info', 'pubsub', 'recheck', 'prolong']));
     expect(count('recheck')).toBeLessThanOrEqual(Math.ceil(seconds / 5));
-    expect(count('renew')).toBeLessThanOrEqual(Math.ceil(seconds / 10));
+    expect(count('prolong')).toBeLessThanOrEqual(Math.ceil(seconds / 10));
     for (const name of ['ping', 'info', 'pubsub'])
       expect(count(name)).toBeLessThanOrEqual(2 * Math.ceil(seconds / 5));
 

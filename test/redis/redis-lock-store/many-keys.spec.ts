@@ -4,6 +4,7 @@ import { Redis } from 'ioredis';
 import type { RenewReply } from '../../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { readOutcome } from '../../../libs/nestjs-locked/src/redis/read-outcome.js';
 import {
+  readProlongReply,
   readRenewReply,
   readTakeBackReply,
 } from '../../../libs/nestjs-locked/src/redis/scripts/script-replies.js';
@@ -60,6 +61,24 @@ describe('many keys', () => {
     expect(await taken()).toBe(0);
   });
 
+  it('are renewed together whether they need numbers or not, and answered in their order', async () => {
+    const { store, leases } = await holding(Array.from({ length: 9 }, (_, i) => `k:${i}`));
+    const before = await scriptsSent();
+    const replies = await Promise.all(
+      store.renew(
+        leases.map(({ key, token }, i) => {
+          const isOurs = i % 4 !== 3;
+          const other = isOurs ? token : `${token}0`;
+          return { key, token: other, leaseMs: LEASE_MS, used: 1, reserves: i % 3 === 0 ? 5 : 0 };
+        }),
+      ),
+    );
+    expect(await scriptsSent()).toBe(before + 2);
+    expect(
+      replies.map((reply) => (reply.kind === 'renewed' ? reply.blockEnd > 0 : reply.kind)),
+    ).toEqual([true, false, false, 'lost', false, false, true, 'lost', false]);
+  });
+
   it('are renewed and taken back although the user may no longer use one of them [D49]', async () => {
     const { renew, takeBack, taken, allowOnly } = await holding(THREE);
     await allowOnly(['a', 'c']);
@@ -110,6 +129,25 @@ describe('an answer with another number of entries than there were keys', () => 
     expect(read([renewed, []])).toEqual([
       { kind: 'renewed', blockEnd: 0, waiters: 0 },
       { kind: 'lost' },
+    ]);
+  });
+
+  it.each([
+    ['too few', [1]],
+    ['too many', [3]],
+    ['too many that were lost', [2, [1]]],
+    ['one that was not asked for', [2, [3, 1]]],
+    ['none', []],
+    ['more about one', [2, [1, 2, 3]]],
+    ['nothing about one', [2, []]],
+    ['no number', [2, ['x', 1]]],
+    ['no list', 'OK'],
+    ['nothing', null],
+  ])('prolongs none of them, and loses none: %s', (_, reply) => {
+    expect(() => readProlongReply(reply, 2)).toThrow('unexpected reply');
+    expect(readProlongReply([1, [1], [2, 7]], 2)).toEqual([
+      { kind: 'lost' },
+      { kind: 'renewed', blockEnd: 0, waiters: 7 },
     ]);
   });
 

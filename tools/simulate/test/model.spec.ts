@@ -87,7 +87,7 @@ describe('the model of Redis', () => {
       acceptMs: 1_000,
       fenceKeepMs: 600_000,
     });
-    const script = fc.tuple(fc.nat(11), fc.nat(3), fc.nat(3), fc.nat(2));
+    const script = fc.tuple(fc.nat(12), fc.nat(3), fc.nat(3), fc.nat(2));
     const trouble = fc.constantFrom(...TROUBLES);
     const steps = fc.array(
       fc.oneof({ weight: 8, arbitrary: script }, { weight: 1, arbitrary: trouble }),
@@ -239,6 +239,7 @@ function commandOf(
     takeBack,
     revoke,
     inspect,
+    prolong,
   }: LockScripts,
   [which, one, other, from]: readonly [number, number, number, number],
 ): { lua: string; keys: readonly string[]; args: readonly (string | number)[] } {
@@ -261,6 +262,7 @@ function commandOf(
     [release, k, [token, 0, '', 0, 30_000]],
     [leave, k, [token, next, 60_000]],
     [takeBack, [...k, ...l], [token, next, 0, 0, next, '', 0, 30_000]],
+    [prolong, [...k.slice(0, 2), ...l.slice(0, 2)], [token, 90_000, next, 45_000]],
     [from === 0 ? revoke : inspect, k, from === 0 ? ['0'] : [process]],
   ];
   const [script, keys, args] = all[which] as (typeof all)[number];

@@ -36,8 +36,8 @@ function commandsOf(line: RanLine): OfOne[] {
   const one = (command: Command): OfOne[] => [
     { key: keys[0] ?? '', command, reply: replyFrom(reply, token) },
   ];
-  const each = (of: (i: number) => Omit<OfOne, 'key'>): OfOne[] =>
-    keys.filter((_, i) => i % KEYS_EACH === 0).map((key, i) => ({ key, ...of(i) }));
+  const each = (of: (i: number) => Omit<OfOne, 'key'>, keysEach = KEYS_EACH): OfOne[] =>
+    keys.filter((_, i) => i % keysEach === 0).map((key, i) => ({ key, ...of(i) }));
   const argsOf = (i: number): readonly string[] => args.slice(KEYS_EACH * i, KEYS_EACH * (i + 1));
   switch (script) {
     case 'acquire': {
@@ -75,6 +75,21 @@ function commandsOf(line: RanLine): OfOne[] {
               : { kind: 'renewed', last: Number(last), waiters: Number(waiters) },
         };
       });
+    case 'prolong': {
+      const [, ...entries] = reply as [number, ...(readonly [number, number?])[]];
+      const named = new Map(entries.map(([n, waiters]) => [n, waiters]));
+      return each((i) => {
+        const [ofToken = '', leaseMs] = args.slice(2 * i, 2 * i + 2);
+        const command = { kind: 'renew', token: ofToken, used: 0, reserves: 0 } as const;
+        const isLost = named.has(i + 1) && named.get(i + 1) === undefined;
+        return {
+          command: { ...command, leaseMs: Number(leaseMs) },
+          reply: isLost
+            ? { kind: 'lost' }
+            : { kind: 'renewed', last: 0, waiters: Number(named.get(i + 1) ?? 0) },
+        };
+      }, 2);
+    }
     case 'take-back':
       return each((i) => {
         const [ofToken = '', other = '', used, keepMs] = argsOf(i);

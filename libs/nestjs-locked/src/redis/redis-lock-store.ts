@@ -46,6 +46,7 @@ import {
   readAcquireReply,
   readHandoverReply,
   readLeaveReply,
+  readProlongReply,
   readReleaseReply,
   readRenewReply,
   readRequeueReply,
@@ -346,10 +347,18 @@ export class RedisLockStore implements LockStore {
   }
 
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
-    return this.#inPortions(
-      commands,
-      (portion) => this.#renewTogether(portion),
-      async (command) => first(await this.#renewTogether([command])),
+    const renewed = (some: readonly RenewCommand[]): readonly Promise<RenewReply>[] =>
+      this.#inPortions(
+        some,
+        (portion) => this.#renewTogether(portion),
+        async (command) => first(await this.#renewTogether([command])),
+      );
+    const needsNumbers = ({ reserves }: RenewCommand): boolean => reserves > 0;
+    const withNumbers = renewed(commands.filter(needsNumbers));
+    const without = renewed(commands.filter((command) => !needsNumbers(command)));
+    let [i, j] = [0, 0];
+    return commands.map(
+      (command) => (needsNumbers(command) ? withNumbers[i++] : without[j++]) as Promise<RenewReply>,
     );
   }
 
@@ -382,20 +391,31 @@ export class RedisLockStore implements LockStore {
     commands: readonly RenewCommand[],
   ): Promise<readonly RenewReply[] | Unknown> {
     const keys = commands.map(({ key }) => key);
-    const args = commands.flatMap(({ token, leaseMs, used, reserves }) => [
-      token,
-      leaseMs,
-      used,
-      reserves,
-    ]);
     const action = keys.length === 1 ? `renew '${keys[0]}'` : `renew ${keys.length} leases`;
     const [{ key, token, leaseMs, reserves }] = commands as [RenewCommand];
+    if (reserves === 0 && !this.#keys.areApart) return this.#prolongTogether(commands, action);
+    const args = commands.flatMap((each) => [each.token, each.leaseMs, each.used, each.reserves]);
     const afterMs = reserves > 0 ? this.#wholeForMs : 0;
     const short = this.#whileMoving(afterMs, this.#scripts.shortRenew, key, [token, leaseMs]);
     const { renew } = this.#scripts;
     const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, keys.length);
     return this.#send(renew, keys, args, action, read, {
       whileMoving: short,
+      readUnacknowledged: ({ reply }, unknown) =>
+        read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
+    });
+  }
+
+  /** Prolongs leases that need no fencing numbers, and whose fence does not expire. */
+  #prolongTogether(
+    commands: readonly RenewCommand[],
+    action: string,
+  ): Promise<readonly RenewReply[] | Unknown> {
+    const keys = commands.map(({ key }) => key);
+    const args = commands.flatMap(({ token, leaseMs }) => [token, leaseMs]);
+    const read = (reply: unknown): readonly RenewReply[] => readProlongReply(reply, keys.length);
+    return this.#send(this.#scripts.prolong, keys, args, action, read, {
+      redisKeysOf: (key) => this.#keys.of(key).slice(0, 2),
       readUnacknowledged: ({ reply }, unknown) =>
         read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
     });
@@ -443,12 +463,16 @@ export class RedisLockStore implements LockStore {
     args: Arguments | (() => Arguments),
     action: string,
     readReply: ReadReply<Reply>,
-    { whileMoving, readUnacknowledged }: Also<Reply> = {},
+    {
+      whileMoving,
+      readUnacknowledged,
+      redisKeysOf = (key) => this.#keys.of(key),
+    }: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
     const [only = ''] = keys;
     // At each sending: which fence is used may turn out meanwhile.
     const redisKeys = (): readonly string[] =>
-      keys.length === 1 ? this.#keys.of(only) : keys.flatMap((key) => this.#keys.of(key));
+      keys.length === 1 ? redisKeysOf(only) : keys.flatMap(redisKeysOf);
     const command: RedisCommand = {
       action,
       keys,
@@ -491,6 +515,8 @@ interface TimedTakeBack extends TakeBackCommand {
 
 /** Properties of some commands only. */
 interface Also<Reply> {
+  /** @default all keys of a lock */
+  readonly redisKeysOf?: (key: string) => readonly string[];
   readonly whileMoving?: WhileMoving | undefined;
   readonly readUnacknowledged?: ReadUnacknowledged<Reply>;
 }

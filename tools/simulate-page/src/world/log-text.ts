@@ -39,7 +39,7 @@ function textAndTone(
     case 'ended':
       return endText(line);
     case 'ran': {
-      const isUsual = line.script === 'renew' || line.script === 'inspect';
+      const isUsual = ['renew', 'prolong', 'inspect'].includes(line.script);
       const said = line.messages.map(
         ([, message]) => `, ${MESSAGES[message[0] ?? ''] ?? 'tells others'}`,
       );

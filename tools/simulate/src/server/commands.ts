@@ -49,11 +49,13 @@ const COMMANDS: Readonly<Record<string, { readonly atLeast: number; readonly run
   },
   PEXPIRE: {
     atLeast: 2,
-    run: ({ keyspace, micros }, [key = '', ms = '']) => {
+    run: ({ keyspace, micros }, [key = '', ms = '', option]) => {
       const duration = integerFrom(ms);
       if (duration === undefined) return NOT_AN_INTEGER;
       const entry = keyspace.get(key);
       if (entry === undefined) return 0;
+      const isLater = millis(micros) + duration > entry.expiresAt;
+      if (option?.toUpperCase() === 'GT' && !isLater) return 0;
       if (duration <= 0) keyspace.delete(key);
       else keyspace.set(key, entry.value, millis(micros) + duration);
       return 1;

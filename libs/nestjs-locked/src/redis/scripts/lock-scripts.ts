@@ -4,6 +4,7 @@ import { batchScript } from './batch.lua.js';
 import { inspectScript } from './inspect.lua.js';
 import { leaveScript } from './leave.lua.js';
 import { probeScript } from './probe.lua.js';
+import { prolongScript } from './prolong.lua.js';
 import { recheckScript } from './recheck.lua.js';
 import type { RedisScript } from './redis-script.js';
 import { releaseScript } from './release.lua.js';
@@ -25,6 +26,8 @@ export class LockScripts {
   readonly takeBack: RedisScript;
   /** Undefined in a cluster, whose keys are in different slots. */
   readonly batch: RedisScript | undefined;
+  /** Used for locks that share a fence, as those of a cluster do not. */
+  readonly prolong = prolongScript;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
   /** Only a cluster needs the short scripts. */
@@ -46,8 +49,8 @@ export class LockScripts {
   }
 
   get all(): readonly RedisScript[] {
-    const { shortRenew, shortRelease, batch, ...others } = this;
-    const onlyHere = batch === undefined ? [shortRenew, shortRelease] : [batch];
+    const { shortRenew, shortRelease, batch, prolong, ...others } = this;
+    const onlyHere = batch === undefined ? [shortRenew, shortRelease] : [batch, prolong];
     return [...(Object.values(others) as RedisScript[]), ...onlyHere];
   }
 }

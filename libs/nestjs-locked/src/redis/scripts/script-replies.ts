@@ -35,6 +35,11 @@ export function isRenewed(reply: unknown): boolean {
   return Array.isArray(reply) && reply.some((entry) => Array.isArray(entry) && entry.length > 0);
 }
 
+/** The same for `prolong`, which answers first how many were. */
+export function isProlonged(reply: unknown): boolean {
+  return Array.isArray(reply) && Number(reply[0]) > 0;
+}
+
 /**
  * Parses the scripts' replies into unions. Numbers above 2^31 are sent as strings, and some clients return every number
  * as a string.
@@ -107,6 +112,24 @@ export function readRenewReply(reply: unknown, count: number): (Renewed | Lost)[
     if (more.length > 0) throw unreadable(reply);
     return { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
   });
+}
+
+/** @param count the number of leases to prolong; the answer names those that were lost or are wanted */
+export function readProlongReply(reply: unknown, count: number): (Renewed | Lost)[] {
+  const [prolonged, ...named] = list(reply);
+  const replies = Array.from({ length: count }, (): Renewed | Lost => {
+    return { kind: 'renewed', blockEnd: 0, waiters: 0 };
+  });
+  let lost = 0;
+  for (const entry of named) {
+    const [i, waiters, ...more] = list(entry).map(number);
+    if (i === undefined || !(i - 1 in replies) || more.length > 0) throw unreadable(reply);
+    if (waiters === undefined) lost++;
+    replies[i - 1] =
+      waiters === undefined ? { kind: 'lost' } : { kind: 'renewed', blockEnd: 0, waiters };
+  }
+  if (number(prolonged) + lost !== count) throw unreadable(reply);
+  return replies;
 }
 
 /** @param count the number of items to take back @returns the failure of each; undefined if it was taken back */

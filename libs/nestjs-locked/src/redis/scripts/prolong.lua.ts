@@ -1,0 +1,44 @@
+import { RedisScript } from './redis-script.js';
+import { isProlonged } from './script-replies.js';
+
+/**
+ * Prolongs many leases that need no fencing numbers, each only for its owner, as `renewScript` does. It says nothing of
+ * those that were prolonged and are not wanted, which are nearly all. Their fence is shared, so that none must be kept
+ * alive.
+ *
+ * With GT, which Redis has from 7.0 on, PEXPIRE never shortens a lease. Where that fails, or does nothing, because the
+ * lease is longer or has lost its end, its end is looked at first.
+ */
+export const prolongScript = new RedisScript(
+  'prolong',
+  `
+-- KEYS lock, queue of each lease in turn
+-- ARGV token, leaseMs of each in turn
+-- returns how many were prolonged, and for each lease that was not { its number }, or that is wanted { its number, waiters }
+local call, try = redis.call, redis.pcall
+local replies, queues, hasGT = { 0 }, {}, true
+for i = 2, #KEYS, 2 do queues[i / 2] = KEYS[i] end
+local areWanted = call('EXISTS', unpack(queues)) > 0
+
+for i = 1, #queues do
+  local lock, ms = KEYS[2 * i - 1], ARGV[2 * i]
+  local value = try('GET', lock)
+  if value == ARGV[2 * i - 1] then
+    local done = hasGT and try('PEXPIRE', lock, ms, 'GT')
+    if done ~= 1 then
+      hasGT = done == 0
+      if call('PTTL', lock) < tonumber(ms) then call('PEXPIRE', lock, ms) end
+    end
+    replies[1] = replies[1] + 1
+    local waiters = areWanted and try('ZCARD', queues[i])
+    if type(waiters) == 'number' and waiters > 0 then replies[#replies + 1] = { i, waiters } end
+  elseif type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    return value
+  else
+    replies[#replies + 1] = { i }
+  end
+end
+return replies
+`,
+  isProlonged,
+);
