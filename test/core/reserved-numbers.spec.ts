@@ -2,12 +2,16 @@
 import { describe, expect, it } from '@jest/globals';
 import { assembleParts } from '../../libs/nestjs-locked/src/core/engine/assemble-parts.js';
 import type { EngineParts } from '../../libs/nestjs-locked/src/core/lease/engine-parts.js';
+import { FencingNumbers } from '../../libs/nestjs-locked/src/core/lease/fencing-numbers.js';
 import { QueuesByKey } from '../../libs/nestjs-locked/src/core/queue/queues-by-key.js';
 import {
   resolveLockOptions,
   resolveServiceOptions,
 } from '../../libs/nestjs-locked/src/core/resolved.options.js';
-import { FENCE_BLOCK } from '../../libs/nestjs-locked/src/core/store/fence-block.js';
+import {
+  FENCE_BLOCK,
+  LARGEST_FENCE_BLOCK,
+} from '../../libs/nestjs-locked/src/core/store/fence-block.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, ScriptedStore, unknown } from '../support/scripted-store.js';
@@ -26,6 +30,54 @@ async function startHeld(options: Parameters<typeof startScripted>[0] = {}) {
   ask.reply(one(ask.command.token));
   return { ...scripted, lock: await holding, token: ask.command.token };
 }
+
+describe('the fencing numbers of a lease', () => {
+  const numbersFrom = (fence: number): FencingNumbers => {
+    const numbers = new FencingNumbers({ fence, blockEnd: fence });
+    numbers.reserved(fence + 1_000_000);
+    return numbers;
+  };
+
+  it.each([
+    [true, FENCE_BLOCK],
+    [false, 501],
+  ])(
+    'are reserved for all calls that wait unless another process does: %s',
+    async (isWanted, count) => {
+      const { clock, store, engine, wanted, token } = await startHeld();
+      for (let i = 0; i < 500; i++) void engine.acquire(KEY);
+      (await store.next('renew')).reply(unknown);
+      if (isWanted) wanted(token);
+      await clock.advance(100);
+      (await store.next('renew')).reply(renewed(0));
+      await settled();
+      void engine.acquire(KEY);
+      expect((await store.next('renew')).command).toMatchObject({ reserves: count });
+    },
+  );
+
+  it('are reserved as many as were used, within bounds', () => {
+    const numbers = numbersFrom(FIRST);
+    const most = LARGEST_FENCE_BLOCK;
+    let used = 0;
+    for (const [until, more] of [
+      [1, FENCE_BLOCK],
+      [FENCE_BLOCK, FENCE_BLOCK],
+      [501, 500],
+      [most + 2, most],
+    ] as const) {
+      for (; used < until; used++) numbers.next();
+      expect(numbers.more(0)).toBe(more);
+    }
+  });
+
+  it('never fall, whatever a database has seen', () => {
+    const numbers = numbersFrom(FIRST);
+    numbers.raise(FIRST + 50);
+    numbers.raise(FIRST + 7);
+    expect(numbers.next()).toBe(FIRST + 51);
+  });
+});
 
 describe('a lock that was free', () => {
   it('is released without a number, because none is given back', async () => {

@@ -22,6 +22,14 @@ describe('a token', () => {
     expect(introducedAt(`kept:${token}`)).toBeUndefined();
   });
 
+  it('tells so however many a process introduces', () => {
+    const { introduce } = start();
+    const tokens = Array.from({ length: 5_000 }, () => introduce(owner));
+    const ms = introducedAt(tokens.at(-1) as string)?.getTime();
+    expect(ms).toBeLessThan(NOW + 10);
+    expect(new Set(tokens).size).toBe(5_000);
+  });
+
   it('is never used again, even if the clock of the process stands still or is set back', () => {
     const { introduce, setClock } = start();
     const tokens = Array.from({ length: 100 }, () => introduce(owner));

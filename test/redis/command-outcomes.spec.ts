@@ -103,7 +103,7 @@ class PlayedBatches {
     const sendKeys = (_: unknown, keys: readonly string[]): Promise<unknown> =>
       new Promise((answer, refuse) => this.sent.push({ keys, answer, refuse }));
     const script = { send: sendKeys } as unknown as RedisScript;
-    const part = { script, isAcquire, keys: [key], args };
+    const part = { script, isAcquire, keys: () => [key], args };
     const send = (): Promise<unknown> => sendKeys(undefined, [key]);
     const name = `${key} ${args[0]}`;
     const command = { action: `use '${key}'`, keys: [key], part, send };

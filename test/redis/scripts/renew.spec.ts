@@ -76,6 +76,13 @@ describe('renew', () => {
     ]);
   });
 
+  it('reserves numbers of the present for a holder that knows none of its own, although the fence is gone', async () => {
+    const { bench, token } = await heldBench();
+    await bench.redis.del(bench.fence);
+    const [last] = (await bench.renew(token, 0)) as [string, number];
+    expect(Number(last) / 1_000).toBeGreaterThan(Date.now() - 60_000);
+  });
+
   it('never shortens a lease [R10]', async () => {
     const { bench, token, fence } = await heldBench();
 

@@ -129,6 +129,39 @@ describe('the model of Redis', () => {
     );
   });
 
+  it('issues no number twice on a fence that the clock has just reached, alone and in a batch', async () => {
+    const now = 1_795_000_000_000_000;
+    const { acquire, batch } = new LockScripts({
+      inCluster: false,
+      inboxPrefix: 'lock:inbox:',
+      acceptMs: 1_000,
+      fenceKeepMs: 600_000,
+    });
+    const run = (stored: number, count: number): number[] => {
+      const model = new ModelServer({ scripts, micros: () => now });
+      model.command('SET', ['lock:fence', String(stored)]);
+      const names = Array.from({ length: count }, (_, i) => `k${i}`);
+      const keys = names.flatMap((name) => [
+        ...keysOf(name).slice(0, 2),
+        'lock:fence',
+        ...keysOf(name).slice(3),
+      ]);
+      const args = names.flatMap((_, i) => [`${PROCESSES[0]}:${i + 1}`, '60000']);
+      const [script, given] = count === 1 ? [acquire, args] : [batch, ['b'.repeat(count), ...args]];
+      const { lua } = script as { readonly lua: string };
+      const reply = model.command('EVAL', [lua, String(keys.length), ...keys, ...given]);
+      const replies = count === 1 ? [reply] : (reply as Reply[]);
+      return replies.map((one) => Number(Array.isArray(one) ? one[2] : one));
+    };
+    for (const count of [1, 4])
+      for (const ahead of [-5, -1, 0, 1, 2, 3, 4, 5_000]) {
+        const numbers = run(now + ahead, count);
+        expect(numbers).toHaveLength(count);
+        expect(numbers.filter((number) => !(number > now + ahead))).toEqual([]);
+        expect(new Set(numbers).size).toBe(count);
+      }
+  });
+
   it.each(['SET', 'ZADD', 'PEXPIRE', 'DEL', 'ZREM', 'PUBLISH', 'GET', 'PUBSUB'])(
     'refuses %s, alone and in a script, as a real server does without the right to it',
     async (name) => {

@@ -160,7 +160,7 @@ export class TestLocks {
       );
     }
     const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
-    const token = leaseToken(other.processId, locks.clock.wallNow(), false, label);
+    const token = leaseToken(other.processId, locks.clock.wallNow() * 1_000, false, label);
     void other.acquire({ key, token, leaseMs: forMs, nowait: true });
     const release = (): void => {
       this.#others.delete(holder);

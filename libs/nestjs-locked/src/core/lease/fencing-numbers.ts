@@ -48,11 +48,12 @@ export class FencingNumbers {
   /**
    * How many numbers a renewal should reserve: as many again as were used, so that calls which take turns for long
    * seldom wait for more.
-   * @param waiting how many calls here wait for the lease
+   * @param expected how many calls will certainly use a number; others would let a fence of all keys run away from the
+   * clock
    */
-  more(waiting: number): number {
-    const expected = Math.max(FENCE_BLOCK, waiting, this.#used - this.#first);
-    return Math.min(LARGEST_FENCE_BLOCK, expected);
+  more(expected: number): number {
+    const count = Math.max(FENCE_BLOCK, expected, this.#used - this.#first);
+    return Math.min(LARGEST_FENCE_BLOCK, count);
   }
 
   /** @returns the number of the next hold, greater than all before */

@@ -15,8 +15,8 @@ export interface RenewalUser {
   readonly label: string | undefined;
   /** Whether the lease is over or in doubt: it is not renewed any more, and a late answer changes nothing. */
   readonly isEnding: boolean;
-  /** How many calls of this process wait for the lease. */
-  readonly waiters: number;
+  /** How many calls of this process wait for the lease; 0 if it may go to another process before them. */
+  readonly expectedCalls: number;
   /** How long the lease and the hold under it may last. */
   leftMs(): number;
   renewed(sentAt: number, waiters: number): void;
@@ -167,7 +167,7 @@ export class LeaseRenewal implements Renewable {
     this.#deadline.asked(leaseMs);
     const { areLow, areSpent } = this.#numbers;
     const mustReserve = areLow || (areSpent && this.#isAwaited) || this.#isHearsay;
-    const reserves = mustReserve ? this.#numbers.more(this.#user.waiters) : 0;
+    const reserves = mustReserve ? this.#numbers.more(this.#user.expectedCalls) : 0;
     const used = this.#isHearsay ? 0 : this.#numbers.used;
     return { key: this.#user.key, token: this.#grant.token, leaseMs, used, reserves };
   }

@@ -5,10 +5,10 @@ import type { KeyUser } from './request-user.js';
 
 /** The queue, as its lease sees it. */
 export interface LeaseUser extends KeyUser {
-  /** How long the store took for its latest answers about the key, including those for earlier leases. */
-  readonly answers: LatestAnswers;
   /** How many calls of this process wait. */
   readonly waiters: number;
+  /** How long the store took for its latest answers about the key, including those for earlier leases. */
+  readonly answers: LatestAnswers;
   /**
    * Called when no call has the lease: it was just granted or confirmed, or its hold has ended. The queue hands it to
    * the next call, or decides otherwise.
@@ -26,6 +26,8 @@ export interface LeaseUser extends KeyUser {
 
 /** Who is inside, as the lease sees it. */
 export interface LeaseOccupancy {
+  /** Whether another process waits, as far as is known. */
+  readonly isWanted: boolean;
   /** Whether a call has the lease, or still works under it after it was lost. */
   readonly isOccupied: boolean;
   /** The label of the call that has the lease, or had it last. */

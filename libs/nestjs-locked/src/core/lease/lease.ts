@@ -81,12 +81,12 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     return this.#state === 'over' || this.#state === 'in-doubt';
   }
 
-  get waiters(): number {
-    return this.#user.waiters;
-  }
-
   leftMs(): number {
     return Math.min(this.deadline.leftMs(), Math.max(0, this.#occupancy.holdLeftMs()));
+  }
+
+  get expectedCalls(): number {
+    return this.#occupancy.isWanted ? 0 : this.#user.waiters;
   }
 
   get label(): string | undefined {

@@ -9,7 +9,6 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { LARGEST_FENCE_BLOCK } from '../store/fence-block.js';
 import { lostError, notRaisedError, suspectError } from './lost-error.js';
 
 /** Receives the events of a hold. A hold that has already ended is ignored. */
@@ -24,8 +23,11 @@ export interface HoldKeeper {
   endHold(hold: Hold): Promise<boolean>;
 }
 
-/** Above it, no numbers can be counted; and what one key reserves, all keys continue after. */
-const HIGHEST_SEEN = Number.MAX_SAFE_INTEGER - 100 * LARGEST_FENCE_BLOCK;
+/**
+ * The microsecond in which the year 2112 has begun. All keys continue after a number that one of them has seen, at half
+ * the speed of the clock, so it must be centuries before numbers can be counted no longer.
+ */
+const HIGHEST_SEEN = 2 ** 52;
 
 /** A signal and the async context in which to abort it. */
 interface Alarm {

@@ -221,6 +221,10 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
 
   // ---- what comes from outside ------------------------------------------------------------------------------
 
+  get isWanted(): boolean {
+    return this.#handovers.isLimited;
+  }
+
   wanted(): void {
     this.#handovers.limit();
     this.giveUp();

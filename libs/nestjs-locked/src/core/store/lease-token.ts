@@ -5,7 +5,7 @@ export const PROCESS_ID_DIGITS = 32;
 
 /**
  * The token of one tenure: the id of the requesting process, a colon and a number that rises with each of its tokens:
- * the time when it was introduced, in milliseconds since 1970. If the requesting call has a label, a colon and the
+ * the time when it was introduced, in microseconds since 1970. If the requesting call has a label, a colon and the
  * label follow. So operators learn both without a command of its own. The number begins with a zero if no messages
  * reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have no other
  * value, so the format also distinguishes our holders from foreign ones.
@@ -47,8 +47,8 @@ export function processIdOf(token: string): string | undefined {
 
 /** @returns when its process introduced the token, by the clock of that process; undefined if it is not one of ours */
 export function introducedAt(token: string): Date | undefined {
-  const ms = LEASE_TOKEN.exec(token)?.[2];
-  return ms === undefined ? undefined : new Date(Number(ms));
+  const micros = LEASE_TOKEN.exec(token)?.[2];
+  return micros === undefined ? undefined : new Date(Number(micros) / 1_000);
 }
 
 /** @returns the label of the call that requested the lease, if it has one */

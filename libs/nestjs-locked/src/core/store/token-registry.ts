@@ -28,7 +28,8 @@ export class TokenRegistry {
 
   /** @param looksItself whether no message about it can arrive now @param label of the call that requests the lease */
   introduce(owner: TokenOwner, looksItself = false, label?: string): string {
-    this.#latest = Math.max(this.#latest + 1, Math.floor(this.#clock.wallNow()));
+    // Microseconds, because a process may introduce more than a token in a millisecond.
+    this.#latest = Math.max(this.#latest + 1, Math.floor(this.#clock.wallNow() * 1_000));
     const token = leaseToken(this.#processId, this.#latest, looksItself, label);
     this.#owners.set(token, { owner });
     return token;
