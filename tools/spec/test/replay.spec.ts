@@ -47,9 +47,9 @@ describe('a batch', () => {
     reply,
   });
   const [first, second] = [`${'a'.repeat(32)}:1`, `${'a'.repeat(32)}:2`];
-  const both = ['cc', first, '1500', '601500', second, '1500', '601500'];
+  const both = ['bb', first, '1500', second, '1500'];
   const later = (reply: unknown): Ran => ({
-    ...ran([`${'b'.repeat(32)}:1`, '1500', '601500', '1'], [], ['b']),
+    ...ran([`${'b'.repeat(32)}:1`, '1500', '1'], [], ['b']),
     script: 'acquire',
     reply,
     messages: Array.isArray(reply) ? [['inbox', `w ${second} b`]] : [],
