@@ -158,6 +158,8 @@ class CallBeingRead implements Call {
     }
     if (type !== 'died') return;
     this.diedAt = at;
-    this.freeAt = Math.min(this.freeAt, at + this.leaseMs);
+    // Its work may have asked for a longer lease.
+    const known = this.assurances.at(-1)?.until ?? -Infinity;
+    this.freeAt = Math.min(this.freeAt, Math.max(at + this.leaseMs, known));
   }
 }
