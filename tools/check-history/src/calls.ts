@@ -42,6 +42,19 @@ interface Assurance {
   readonly until: number;
 }
 
+/**
+ * How long the lease of a call may last without it: its work may have asked for a longer one.
+ * @param index what it was told before this line counts. @default all
+ */
+export function leaseLastsUntil(
+  { leaseMs, assurances }: Pick<Call, 'leaseMs' | 'assurances'>,
+  at: number,
+  index = Infinity,
+): number {
+  const known = assurances.findLast((assurance) => assurance.index < index)?.until ?? -Infinity;
+  return Math.max(at + leaseMs, known);
+}
+
 export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): Call[] {
   const calls = new Map<string, CallBeingRead>();
   lines.forEach((line, index) => {
@@ -158,8 +171,6 @@ class CallBeingRead implements Call {
     }
     if (type !== 'died') return;
     this.diedAt = at;
-    // Its work may have asked for a longer lease.
-    const known = this.assurances.at(-1)?.until ?? -Infinity;
-    this.freeAt = Math.min(this.freeAt, Math.max(at + this.leaseMs, known));
+    this.freeAt = Math.min(this.freeAt, leaseLastsUntil(this, at));
   }
 }

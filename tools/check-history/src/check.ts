@@ -1,4 +1,4 @@
-import { type Call, entriesInto, readCalls } from './calls.js';
+import { type Call, entriesInto, leaseLastsUntil, readCalls } from './calls.js';
 import { Calm, HEALING_MS } from './calm.js';
 import { deadHolders } from './dead-holders.js';
 import { failures } from './failures.js';
@@ -60,7 +60,8 @@ function exclusion(
         (loss) =>
           loss > earlier.calledAt.index &&
           loss < later.entered.index &&
-          at <= mayActUntil(earlier, loss, (lines[loss] as HistoryLine).at) + calm.bounds.timerMs,
+          at <=
+            leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
       );
       if (index < later.entered.index || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
@@ -68,12 +69,6 @@ function exclusion(
       return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
     }),
   );
-}
-
-/** How long a call may believe in a lease that was lost without it: its work may have asked for a longer one. */
-function mayActUntil({ leaseMs, assurances }: Call, loss: number, lostAt: number): number {
-  const known = assurances.findLast(({ index }) => index < loss)?.until ?? -Infinity;
-  return Math.max(lostAt + leaseMs, known);
 }
 
 function risingFences(
