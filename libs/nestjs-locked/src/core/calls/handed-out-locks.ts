@@ -1,9 +1,9 @@
-import { isPromiseLike } from '../arguments.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Lock } from '../lock.js';
 import type { Hold } from '../queue/hold.js';
 import { atNextTurn } from '../runtime/arrived-messages.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { startedHere } from '../started-here.js';
 import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
@@ -129,9 +129,4 @@ export class HandedOutLocks {
     if (this.#locks === 0) then();
     else this.#onIdle = then;
   }
-}
-
-/** A lazy result, such as a query, starts where it is awaited. A Promise is none, and needs no other around it. */
-function startedHere<T>(result: T | Promise<T>): T | Promise<T> {
-  return result instanceof Promise || !isPromiseLike(result) ? result : Promise.resolve(result);
 }

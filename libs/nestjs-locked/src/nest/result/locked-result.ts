@@ -1,6 +1,6 @@
 import { EMPTY, isObservable, Observable, type ObservableInput, of } from 'rxjs';
-import { isPromiseLike } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { startedHere } from '../../core/started-here.js';
 import { isAsyncIterable } from './async-iterable.js';
 import { answersEveryName } from './auto-mock.js';
 import type { LockedCall } from './locked-call.js';
@@ -39,9 +39,8 @@ function lockedPromise({ enter, run, callSite, whenTooLateToRead }: LockedCall):
     };
     // No async function: every Promise counts here.
     const released = enter(() => {
-      const result = run();
-      if (result instanceof Promise) return result.then(carried);
-      return isPromiseLike(result) ? Promise.resolve(result).then(carried) : carried(result);
+      const result = startedHere(run());
+      return result instanceof Promise ? result.then(carried) : carried(result);
     });
     released.then(resolve, reject);
   });
