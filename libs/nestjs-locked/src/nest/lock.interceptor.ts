@@ -21,7 +21,7 @@ import {
   of,
   throwError,
 } from 'rxjs';
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { contextHere } from '../core/context-here.js';
 import type { LockRunner } from '../core/engine/lock-runner.js';
 import { LockAbortedError, LockConfigError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
@@ -142,7 +142,7 @@ export function LockInterceptor(
     ): Observable<unknown> {
       const route = `${context.getClass().name}.${context.getHandler().name}`;
       const keys = requestKey.keysOf(context, route);
-      const here = AsyncLocalStorage.snapshot(); // the subscriber may run in another context
+      const here = contextHere(); // the subscriber may run in another context
       const enterWith = (options: WithLockOptions): Enter => {
         const enter: Enter = (work, signal) => {
           const ofCall = signal === undefined ? options : withSignal(options, signal);

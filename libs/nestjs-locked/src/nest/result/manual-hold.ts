@@ -1,4 +1,4 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import { contextHere } from '../../core/context-here.js';
 
 /** Takes the lock, runs the work and releases the lock. The signal ends the wait. */
 export type Enter = (work: () => unknown, signal?: AbortSignal) => Promise<unknown>;
@@ -14,7 +14,7 @@ export interface Failure {
 /** A hold that ends later than the work that took it: when a stream has ended, or with the last subscription. */
 export class ManualHold {
   /** Runs a function in the async context in which the lock was taken, so that it runs under the hold. */
-  readonly run = AsyncLocalStorage.snapshot();
+  readonly run = contextHere();
   readonly whenTooLateToRead: WhenTooLateToRead;
   readonly #leave: () => void;
   readonly #fail: (error: Error) => void;

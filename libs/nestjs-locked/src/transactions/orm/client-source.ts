@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks';
+import { contextHere } from '../../core/context-here.js';
 import { openedHere } from './delayed-begin.js';
 
 /**
@@ -91,7 +91,8 @@ export function showClientsOf(source: ClientSource): void {
         return callback(error);
       }
       // Called by code that releases a client, possibly in the body of a transaction, or by the socket.
-      const connected = AsyncResource.bind(callback);
+      const here = contextHere();
+      const connected: typeof callback = (...answer) => here(() => callback(...answer));
       if (opening === undefined) return connect.call(source, connected);
       return connect.call(source, (error, client, release) => {
         opening.on(client);
