@@ -67,11 +67,33 @@ const UNENDED = /['"`]|\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$/y;
 /** In MySQL, their bodies are statements, and creating one already ends the transaction. */
 const ROUTINES: readonly string[] = ['FUNCTION', 'PROCEDURE', 'TRIGGER', 'EVENT', 'PACKAGE'];
 
+type Readings = readonly (readonly string[])[];
+
+/** How many texts are remembered for each dialect, and how long they may be, in characters. */
+const MOST_KNOWN = 200;
+const LONGEST_KNOWN = 4_000;
+
+/** What was read before: most applications send the same few texts, and our own claim has an END in it. */
+const known: Readonly<Record<SqlDialect, Map<string, Readings>>> = {
+  postgres: new Map(),
+  mysql: new Map(),
+};
+
 /**
  * The ways in which the server may parse a text. A text with backslashes has several, because their meaning depends on
  * the settings. A reading with an unterminated quote is dropped if there is a better one.
  */
-export function readingsOf(sql: string, dialect: SqlDialect): readonly (readonly string[])[] {
+export function readingsOf(sql: string, dialect: SqlDialect): Readings {
+  const before = known[dialect].get(sql);
+  if (before !== undefined) return before;
+  const readings = allReadingsOf(sql, dialect);
+  if (sql.length > LONGEST_KNOWN) return readings;
+  if (known[dialect].size === MOST_KNOWN) known[dialect].clear();
+  known[dialect].set(sql, readings);
+  return readings;
+}
+
+function allReadingsOf(sql: string, dialect: SqlDialect): Readings {
   const [usual, other] = LEXES[dialect] as readonly [Lexis, Lexis];
   const readings = [usual, ...(sql.includes('\\') ? [other] : [])].map((lexis) =>
     read(sql, dialect, lexis),
