@@ -14,6 +14,7 @@ import { chartsOf } from '../src/report/charts.js';
 import { regressions } from '../src/report/check.js';
 import { documentOf } from '../src/report/document.js';
 import { pagesOf, readRelease } from '../src/report/files.js';
+import { againstBare } from '../src/report/overview.js';
 import { scenarioTable } from '../src/report/table.js';
 import type { Goal, Results, Row } from '../src/results.js';
 import { SCENARIOS } from '../src/scenarios/index.js';
@@ -112,6 +113,17 @@ describe('the reports', () => {
     for (const [file, text] of await pagesOf(readRelease())) {
       expect({ file, text }).toEqual({ file, text: readFileSync(file, 'utf8') });
     }
+  });
+
+  it('the page says first how a lock compares with bare commands', () => {
+    const { scenarios } = readRelease();
+    const rateOf = (adapter: string): number =>
+      scenarios
+        .find(({ id }) => id === 'sequence')
+        ?.rows.find((row) => row.adapter === adapter)?.values['rate']?.median ?? NaN;
+    const [text, rate] = againstBare({ scenarios })[0] as [string, string];
+    expect(text).toBe('one caller, nobody else wants the key');
+    expect(Number(rate)).toBeCloseTo(rateOf('ours') / rateOf('raw'), 1);
   });
 
   it('the page begins with the comparison, and ends with the goals and which of them were missed', () => {

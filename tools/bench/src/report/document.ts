@@ -2,7 +2,7 @@ import { markdownTable } from 'kit';
 import { isBusy } from '../machine.js';
 import { type Goal, isMet, type Results, type ScenarioResult } from '../results.js';
 import { inDigits, withSpread } from './format.js';
-import { overviewOf } from './overview.js';
+import { againstBare, overviewOf } from './overview.js';
 import { cellsOf, headOf } from './table.js';
 
 /** The page for users, as Markdown: when which lock is faster. Everything in it comes from one run. */
@@ -14,6 +14,11 @@ export function documentOf(results: Results): string {
 
 Fastest when callers wait for the same key; slower than others for a lone caller. \`localHandovers: 0\` is slower under
 contention, too, but keeps strict order.
+
+**Against bare \`SET NX PX\` and a checked delete**, the least that a lock on Redis can cost, without queue, fencing
+numbers and renewal, it reaches so many times the rate:
+
+${markdownTable(['', 'rate'], againstBare(results))}
 
 ## How it compares
 

@@ -10,6 +10,20 @@ const SITUATIONS = [
   { id: 'work-inside', text: 'the same with 5 ms of work' },
 ] as const;
 
+/**
+ * What a lock reaches of the rate of bare `SET NX PX` with a checked delete.
+ * @returns one line for each situation that was measured
+ */
+export function againstBare({ scenarios }: Pick<Results, 'scenarios'>): string[][] {
+  return SITUATIONS.flatMap(({ id, text }) => {
+    const rows = scenarios.find((scenario) => scenario.id === id)?.rows ?? [];
+    const rateOf = (wanted: string): number | undefined =>
+      rows.find(({ adapter }) => adapter === wanted)?.values['rate']?.median;
+    const [ours, bare] = [rateOf('ours'), rateOf('raw')];
+    return ours === undefined || bare === undefined ? [] : [[text, inDigits(ours / bare)]];
+  });
+}
+
 /** Rates and waits of ours, and of the best other library. @returns one line for each situation that was measured */
 export function overviewOf({ scenarios }: Pick<Results, 'scenarios'>): string[][] {
   return SITUATIONS.flatMap(({ id, text }) => {
