@@ -17,17 +17,18 @@ export const ROOMS = [
   // The engine: Node's modules only.
   { name: 'core/runtime', rooms: [], packages: [] },
   { name: 'core', rooms: ['core/runtime'], packages: [] },
+  { name: 'core/events', rooms: ['core'], packages: [] },
   { name: 'core/time', rooms: ['core/runtime'], packages: [] },
   { name: 'core/keys', rooms: ['core', 'core/runtime'], packages: [] },
   { name: 'core/store', rooms: ['core', 'core/time'], packages: [] },
   {
     name: 'core/lease',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/store'],
+    rooms: ['core', 'core/runtime', 'core/events', 'core/time', 'core/store'],
     packages: [],
   },
   {
     name: 'core/queue',
-    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'core/lease'],
+    rooms: ['core', 'core/runtime', 'core/events', 'core/time', 'core/store', 'core/lease'],
     packages: [],
   },
   {
@@ -35,6 +36,7 @@ export const ROOMS = [
     rooms: [
       'core',
       'core/runtime',
+      'core/events',
       'core/time',
       'core/keys',
       'core/store',
@@ -48,6 +50,7 @@ export const ROOMS = [
     rooms: [
       'core',
       'core/runtime',
+      'core/events',
       'core/time',
       'core/keys',
       'core/store',
@@ -195,6 +198,13 @@ export const ROOMS = [
       'transactions/orm',
     ],
     packages: ['nestjs-cls'],
+  },
+
+  // What leads the channels of events elsewhere.
+  {
+    name: 'opentelemetry',
+    rooms: ['core/events', 'core/time'],
+    packages: ['@opentelemetry/api'],
   },
 
   // Nest.

@@ -12,7 +12,7 @@ import { useRedisServer } from '../support/own-redis.js';
 import { RecordingLogger } from '../support/recording-logger.js';
 
 const key = 'stock:1';
-const lock = { key, label: 'StockService.take' };
+const lock = { key, label: 'StockService.take', template: 'stock:<id>' };
 const holder = { processId: '', host: 'app-3', pid: 4711, label: 'StockService.take' };
 const cause = new LockStoreError('the reason');
 
@@ -30,12 +30,20 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^warn Lock 'stock:1' was taken away: this process called forceRelease\. /,
   ],
   [
-    { type: 'outlived', key, label: undefined, by: 'calls' },
+    { type: 'outlived', ...lock, label: undefined, by: 'calls' },
     /^warn Lock 'stock:1' is kept although its work has ended: /,
   ],
   [
     { type: 'renewal-unknown', ...lock, remainingMs: 900.4, cause, isAway: false },
     /^warn Lock 'stock:1' of 'StockService.take' could not be renewed, trying again for 900 ms: the reason$/,
+  ],
+  [
+    { type: 'renewed-late', ...lock, lateMs: 12_000.4, remainingMs: 7_999.6, leases: 1 },
+    /^warn The lease of lock 'stock:1' of 'StockService\.take' was renewed 12000 ms late, with 8000 ms left: the event loop /,
+  ],
+  [
+    { type: 'renewed-late', ...lock, lateMs: 12_000, remainingMs: 8_000, leases: 3 },
+    /^warn The lease of lock 'stock:1' of 'StockService\.take' \(and those of 2 more, which have longer\) was renewed /,
   ],
   [
     { type: 'release-unknown', ...lock, cause, keepMs: 0, isAway: false },

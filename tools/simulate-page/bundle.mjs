@@ -12,6 +12,7 @@ const HERE = fileURLToPath(new URL('.', import.meta.url));
 const STAND_INS = [
   ['node:async_hooks', 'async-hooks'],
   ['node:crypto', 'crypto'],
+  ['node:diagnostics_channel', 'diagnostics-channel'],
   ['node:events', 'events'],
   ['node:module', 'module'],
   ['node:net', 'net'],

@@ -31,6 +31,13 @@ export {
 } from './core/lock.errors.js';
 export type { LockErrorCode, LockLostReason } from './core/lock.errors.js';
 export type {
+  AcquiredVia,
+  LockAcquireMessage,
+  LockEventMessage,
+  LockHoldMessage,
+} from './core/events/lock-messages.js';
+export type { LockEvent } from './core/lock-events.js';
+export type {
   FenceOptions,
   InsideTransaction,
   TransactionOptions,

@@ -2,13 +2,18 @@ import type { LockLostError, LockStoreError } from './lock.errors.js';
 import type { LockHolder } from './lock-info.js';
 
 /** A lock in an event. */
-interface OfLock {
+export interface OfLock {
   readonly key: string;
   /** The method or label of the call that has it, or had it last; undefined if it has neither. */
   readonly label: string | undefined;
+  /** The template of the key, as in `LockAcquireMessage`. */
+  readonly template: string;
 }
 
-/** What happens besides the results of calls, for the log. None of these is thrown. */
+/**
+ * What happens besides the results of calls: for the log, and for subscribers of the channel `nestjs-locked:event`.
+ * None of these is thrown.
+ */
 export type LockEvent =
   /** A hold ended before its work did; its signal has aborted. */
   | (OfLock & { readonly type: 'lost'; readonly error: LockLostError })
@@ -29,6 +34,22 @@ export type LockEvent =
       readonly isAway: boolean;
     })
   /**
+   * The lease was renewed while a call holds it. Only told to subscribers of the channel.
+   * @param marginMs how long it would have lasted without this renewal
+   */
+  | (OfLock & { readonly type: 'renewed'; readonly marginMs: number })
+  /**
+   * Renewals were sent late, because the event loop of this process was blocked or the machine was suspended. Reported
+   * once for all leases, with the one that has the least time left.
+   * @param leases how many were late
+   */
+  | (OfLock & {
+      readonly type: 'renewed-late';
+      readonly lateMs: number;
+      readonly remainingMs: number;
+      readonly leases: number;
+    })
+  /**
    * A release was not answered; it is repeated until the lease expires. The key was to stay taken for another `keepMs`;
    * others may get it sooner if the lease is shorter than that.
    */
@@ -47,6 +68,18 @@ export type LockEvent =
   | (OfLock & { readonly type: 'outlived'; readonly by: 'calls' | 'transaction' })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
+  /**
+   * A transaction under the lock was not committed as it was. Only told to subscribers of the channel.
+   *
+   * - `restarted`: a call inside it requested the lock, so it was rolled back and run again with the lock
+   *   (`insideTransaction: 'restart'`)
+   * - `fenced`: the database has seen the fencing token of a later holder
+   * - `vetoed`: the lock was lost before the COMMIT
+   */
+  | (OfLock & {
+      readonly type: 'transaction';
+      readonly outcome: 'restarted' | 'fenced' | 'vetoed';
+    })
   /** A transaction's COMMIT was not answered: its lock is not released, and the lease expires. */
   | (OfLock & { readonly type: 'commit-unknown'; readonly remainingMs: number })
   /**

@@ -26,6 +26,8 @@ export interface ResolvedLockOptions {
   readonly linger: boolean;
   /** @default the caller's name, if known */
   readonly label: string | undefined;
+  /** The key as `@Locked` has it, if known. */
+  readonly template: string | undefined;
   readonly reentrant: boolean;
   readonly insideTransaction: InsideTransaction;
   /**
@@ -147,11 +149,16 @@ function frozen(options: WithLockOptions): WithLockOptions {
   return same;
 }
 
-/** @param callSite the caller's name, if known @throws LockConfigError naming option, value and what is allowed */
+/**
+ * @param callSite the caller's name, if known
+ * @param template the key as `@Locked` has it, if known
+ * @throws LockConfigError naming option, value and what is allowed
+ */
 export function resolveLockOptions(
   options: WithLockOptions | undefined,
   defaults: ResolvedServiceOptions,
   callSite?: string,
+  template?: string,
 ): ResolvedLockOptions {
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const {
@@ -175,6 +182,7 @@ export function resolveLockOptions(
     // A job that runs once must not be skipped because a replica merely lingers on the key.
     linger: holdAtLeastMs === 0 && onBusy === undefined,
     label: options?.label ?? callSite,
+    template,
     reentrant,
     insideTransaction: options?.insideTransaction ?? defaults.transactions.insideTransaction,
     isBusyFatal: (onBusy ?? CALL_DEFAULTS.onBusy) === 'throw' && waits !== 0,

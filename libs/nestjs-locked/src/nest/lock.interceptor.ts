@@ -86,7 +86,8 @@ export function LockInterceptor(
   options: Omit<LockedOptions, 'returns'> = {},
 ): Type<NestInterceptor> {
   const requestKey = keyOfRequest(key);
-  const shownName = `LockInterceptor(${typeof key === 'string' ? `'${key}'` : 'function'})`;
+  const template = typeof key === 'string' ? key : undefined;
+  const shownName = `LockInterceptor(${template === undefined ? 'function' : `'${template}'`})`;
   const { service, returns, ofCalls } = checkedLockedOptions(options, shownName);
   if (returns !== undefined) {
     throw new LockConfigError(
@@ -146,7 +147,7 @@ export function LockInterceptor(
       const enterWith = (options: WithLockOptions): Enter => {
         const enter: Enter = (work, signal) => {
           const ofCall = signal === undefined ? options : withSignal(options, signal);
-          return here(() => this.#runner(route).withLock(keys, ofCall, work, route));
+          return here(() => this.#runner(route).withLock(keys, ofCall, work, route, template));
         };
         // Nest unsubscribes from event streams, and in gateways.
         return isStream ? enter : unlessClientLeaves(context, enter);

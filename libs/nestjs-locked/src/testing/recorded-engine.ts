@@ -22,13 +22,16 @@ export function recordedEngine(
       given: WithLockOptions,
       work: (lock: Lock) => T | Promise<T>,
       callSite?: string,
+      template?: string,
     ): Promise<T> {
       const call = asked(callSite ?? 'withLock', keys);
       const recorded = (lock: Lock): T | Promise<T> => {
         call.locked(lock);
         return work(lock);
       };
-      return call.until(super.withLock(keys, tellingBusy(call, given), recorded, callSite));
+      return call.until(
+        super.withLock(keys, tellingBusy(call, given), recorded, callSite, template),
+      );
     }
 
     override acquire(keys: LockKeys, given?: LockOptions): Promise<HeldLock> {

@@ -7,6 +7,7 @@ import { startedHere } from '../started-here.js';
 import { atMost } from '../time/at-most.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { HeldLock } from './held-lock.js';
+import { HoldTrace } from './hold-trace.js';
 import type { TransactionalLocks } from './open-transaction.js';
 import type { ReentryLevel } from './reentry-level.js';
 import { currentTransaction, seesTransactions, workEnded } from './transaction-registry.js';
@@ -20,22 +21,50 @@ export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
   readonly #service: TransactionalLocks;
+  readonly #name: string | undefined;
   /** The number of such locks. */
   #locks = 0;
   #onIdle: () => void = () => {};
 
-  /** @param service the lock service as transactions see it */
-  constructor(parts: EngineParts, ambient: AmbientHolds, service: TransactionalLocks) {
+  /**
+   * @param service the lock service as transactions see it
+   * @param name its name, if there are several
+   */
+  constructor(
+    parts: EngineParts,
+    ambient: AmbientHolds,
+    service: TransactionalLocks,
+    name: string | undefined,
+  ) {
     this.#parts = parts;
     this.#ambient = ambient;
     this.#service = service;
+    this.#name = name;
   }
 
   /** @param levels one re-entry level for each key of a call, all of them held */
   handOut(levels: readonly ReentryLevel[]): HeldLock {
+    const trace = this.#traceOf(levels);
+    const lock = this.#newLock(levels, trace);
+    trace?.began();
+    return lock;
+  }
+
+  #traceOf(levels: readonly ReentryLevel[]): HoldTrace | undefined {
+    return HoldTrace.of(this.#parts.clock, this.#name, levels);
+  }
+
+  #newLock(levels: readonly ReentryLevel[], trace: HoldTrace | undefined): HeldLock {
     this.#locks++;
     const { loopTurn } = this.#parts;
-    return new HeldLock(levels, this.#ambient, loopTurn, this.#onReleased, this.#runInTransaction);
+    const onReleased =
+      trace === undefined
+        ? this.#onReleased
+        : () => {
+            this.#onReleased();
+            trace.ended();
+          };
+    return new HeldLock(levels, this.#ambient, loopTurn, onReleased, this.#runInTransaction);
   }
 
   readonly #onReleased = (): void => {
@@ -51,12 +80,14 @@ export class HandedOutLocks {
 
   /** Runs the work with these locks as the current ones, then releases them. */
   async run<T>(levels: readonly ReentryLevel[], work: (lock: Lock) => T | Promise<T>): Promise<T> {
-    const lock = this.handOut(levels);
+    const trace = this.#traceOf(levels);
+    const lock = this.#newLock(levels, trace);
     // The result or error of the work takes precedence over the release: `HeldLock.settle`, unlike `release`, never
     // throws.
     const own = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     const transaction = currentTransaction();
-    const inside = (): T | Promise<T> => lock.runHere(() => startedHere(work(lock)));
+    const here = (): T | Promise<T> => lock.runHere(() => startedHere(work(lock)));
+    const inside = trace === undefined ? here : () => trace.run(here);
     try {
       let result: T;
       try {
@@ -111,8 +142,8 @@ export class HandedOutLocks {
    */
   #reportIfOutlived(lock: HeldLock): void {
     const tell = (): void => {
-      const { key, label, keptBy: by } = lock;
-      if (by !== undefined) this.#parts.report({ type: 'outlived', key, label, by });
+      const { key, label, template, keptBy: by } = lock;
+      if (by !== undefined) this.#parts.report({ type: 'outlived', key, label, template, by });
     };
     inNeutralContext(() => void atNextTurn(tell));
   }

@@ -73,6 +73,10 @@ export class HeldLock implements Lock {
     return this.#first.hold.label;
   }
 
+  get template(): string {
+    return this.#first.hold.template;
+  }
+
   get holds(): readonly Hold[] {
     return this.#levels.map(({ hold }) => hold);
   }

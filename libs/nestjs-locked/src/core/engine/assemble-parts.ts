@@ -1,3 +1,5 @@
+import { EVENTS } from '../events/lock-channels.js';
+import type { LockEventMessage } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { ReportLockEvent } from '../lock-events.js';
@@ -21,18 +23,20 @@ export interface EngineSupplies {
   readonly clock: Clock;
   /** From 0 to 1, like `Math.random`. */
   readonly random: () => number;
+  /** The name of the service, if there are several. */
+  readonly name?: string | undefined;
 }
 
 /** @param queues called only later, because the queues are made from the parts */
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
-  const { store, options, clock, random } = supplies;
-  const report = reportSafely(supplies.report);
+  const { store, options, clock, random, name } = supplies;
+  const report = reportToAll(supplies.report, name);
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
     const step = suspends.look();
     if (step !== undefined) for (const occupancy of queues().occupancies()) occupancy.suspect(step);
   };
-  const watchdog = new Watchdog(store, clock);
+  const watchdog = new Watchdog(store, clock, report);
   const scheduler = new Scheduler(clock, {
     before: noticeSuspend,
     after: () => watchdog.flush(),
@@ -58,13 +62,14 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** Protects later calls from a logger that throws. */
-function reportSafely(report: ReportLockEvent): ReportLockEvent {
+/** Tells the log and all subscribers, and protects later calls from a logger that throws. */
+function reportToAll(report: ReportLockEvent, service: string | undefined): ReportLockEvent {
   return (event) => {
     try {
       report(event);
     } catch {
       // There is nowhere to report this, because the log itself has failed.
     }
+    if (EVENTS.hasSubscribers) EVENTS.publish({ service, event } satisfies LockEventMessage);
   };
 }

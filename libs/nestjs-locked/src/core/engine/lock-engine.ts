@@ -5,6 +5,7 @@ import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { currentTransaction } from '../calls/transaction-registry.js';
+import { ACQUIRE } from '../events/lock-channels.js';
 import { inOrder } from '../keys/key-order.js';
 import {
   LockConfigError,
@@ -32,6 +33,7 @@ import { LocalView } from './local-view.js';
 import { LockOperations } from './lock-operations.js';
 import { IS_LOCK_ENGINE, type LockRunner } from './lock-runner.js';
 import { LocksInTransactions, type ServiceName } from './locks-in-transactions.js';
+import { tracedAcquire } from './traced-acquire.js';
 
 /** `clock` and `random` are for tests; the defaults are the system's. */
 export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
@@ -49,6 +51,7 @@ export class LockEngine implements LockRunner {
   readonly [IS_LOCK_ENGINE] = true;
   /** The locks of this service, as the transactions of an ORM see them. */
   readonly inTransactions: LocksInTransactions;
+  readonly #name: string | undefined;
   readonly #calls: CallParts;
   readonly #acquired: AcquiredLocks;
   readonly #handedOut: HandedOutLocks;
@@ -64,8 +67,9 @@ export class LockEngine implements LockRunner {
     ...supplies
   }: LockEngineOptions) {
     // Parts and queues depend on each other: when the machine has slept, the parts ask the queues for their leases.
-    const parts = assembleParts({ ...supplies, clock, random }, () => queues);
+    const parts = assembleParts({ ...supplies, clock, random, name }, () => queues);
     const queues = new QueuesByKey(parts);
+    this.#name = name;
     this.inTransactions = new LocksInTransactions(parts, queues, { name, keyPrefix });
     this.#calls = this.inTransactions.calls;
     this.#handedOut = this.inTransactions.handedOut;
@@ -148,8 +152,9 @@ export class LockEngine implements LockRunner {
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
     callSite?: string,
+    template?: string,
   ): Promise<T> {
-    const resolved = this.#resolved(options, callSite);
+    const resolved = this.#resolved(options, callSite, template);
     let levels: readonly ReentryLevel[];
     try {
       levels = await this.#levelsOf(keys, resolved, callSite ?? 'withLock');
@@ -168,6 +173,16 @@ export class LockEngine implements LockRunner {
     callSite: string,
   ): Promise<readonly ReentryLevel[]> {
     const keys = inOrder(asked);
+    if (!ACQUIRE.hasSubscribers) return this.#whenOpen(keys, options, callSite);
+    const take = (): Promise<readonly ReentryLevel[]> => this.#whenOpen(keys, options, callSite);
+    return tracedAcquire(this.#calls.parts.clock, this.#name, keys, options, take);
+  }
+
+  #whenOpen(
+    keys: readonly string[],
+    options: ResolvedLockOptions,
+    callSite: string,
+  ): Promise<readonly ReentryLevel[]> {
     // A call may arrive before the application has started.
     if (!this.#lifetime.isOpen) return this.open().then(() => this.#take(keys, options, callSite));
     return this.#take(keys, options, callSite);
@@ -184,8 +199,12 @@ export class LockEngine implements LockRunner {
   }
 
   /** @param callSite the label unless the options have one */
-  #resolved(options: LockOptions | undefined, callSite?: string): ResolvedLockOptions {
-    return resolveLockOptions(options, this.#calls.parts.options, callSite);
+  #resolved(
+    options: LockOptions | undefined,
+    callSite?: string,
+    template?: string,
+  ): ResolvedLockOptions {
+    return resolveLockOptions(options, this.#calls.parts.options, callSite, template);
   }
 
   /**

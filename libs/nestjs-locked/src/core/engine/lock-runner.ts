@@ -9,12 +9,16 @@ export const LOCK_RUNNER = Symbol.for('nestjs-locked/LockRunner');
 
 /** Takes the lock, runs the work and releases the lock, for `@Locked` and `LockService.withLock`. */
 export interface LockRunner {
-  /** @param callSite the caller's name in messages: `StockService.take` */
+  /**
+   * @param callSite the caller's name in messages: `StockService.take`
+   * @param template the key as it was written: `stock:<id>`
+   */
   withLock<T>(
     keys: LockKeys,
     options: WithLockOptions,
     work: (lock: Lock) => T | Promise<T>,
     callSite?: string,
+    template?: string,
   ): Promise<T>;
 }
 

@@ -30,11 +30,11 @@ export class LocksInTransactions implements TransactionalLocks {
   readonly acquired = new AcquiredLocks();
   readonly #keyPrefix: string | undefined;
 
-  constructor(parts: EngineParts, queues: QueuesByKey, { name = '', keyPrefix }: ServiceName) {
+  constructor(parts: EngineParts, queues: QueuesByKey, { name, keyPrefix }: ServiceName) {
     const ambient = new AmbientHolds(() => keptLevels(this));
     this.calls = { parts, queues, ambient };
-    this.handedOut = new HandedOutLocks(parts, ambient, this);
-    this.orderedBy = `${keyPrefix ?? ''} ${name}`;
+    this.handedOut = new HandedOutLocks(parts, ambient, this, name);
+    this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
     this.#keyPrefix = keyPrefix;
   }
 

@@ -14,7 +14,7 @@ export class LeaseRelease {
   readonly #token: string;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
-  readonly #occupancy: Pick<LeaseOccupancy, 'label'>;
+  readonly #occupancy: Pick<LeaseOccupancy, 'label' | 'template'>;
 
   constructor(
     parts: EngineParts,
@@ -22,7 +22,7 @@ export class LeaseRelease {
     token: string,
     deadline: LeaseDeadline,
     numbers: FencingNumbers,
-    occupancy: Pick<LeaseOccupancy, 'label'>,
+    occupancy: Pick<LeaseOccupancy, 'label' | 'template'>,
   ) {
     this.#parts = parts;
     this.#key = key;
@@ -104,8 +104,9 @@ export class LeaseRelease {
     const keepMs = Math.max(0, (keptUntil ?? now) - now);
     const key = this.#key;
     const isAway = this.#parts.outages.isReportedOf(key);
-    const { label } = this.#occupancy;
-    this.#parts.report({ type: 'release-unknown', key, label, cause, keepMs, isAway });
+    const { label, template } = this.#occupancy;
+    const of = { key, label, template };
+    this.#parts.report({ type: 'release-unknown', ...of, cause, keepMs, isAway });
     return new LockStoreError(
       `Cannot tell whether lock '${key}' was released: ${cause.message}; it ends with its lease`,
       key,

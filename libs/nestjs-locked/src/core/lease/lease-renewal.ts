@@ -1,3 +1,4 @@
+import { EVENTS } from '../events/lock-channels.js';
 import type { LockStoreError } from '../lock.errors.js';
 import { unreachable } from '../runtime/unreachable.js';
 import { renewalDueAt, renewalRetryAt } from '../store/lease-timing.js';
@@ -13,6 +14,8 @@ export interface RenewalUser {
   readonly key: string;
   /** The label of the call that has the lease, or had it last. */
   readonly label: string | undefined;
+  /** The template of its key. */
+  readonly template: string;
   /** Whether the lease is over or in doubt: it is not renewed any more, and a late answer changes nothing. */
   readonly isEnding: boolean;
   /** How many calls of this process wait for the lease; 0 if it may go to another process before them. */
@@ -44,6 +47,7 @@ export class LeaseRenewal implements Renewable {
   readonly #grant: LeaseGrant;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
+  #lateMs = 0;
   /** Whether the latest renewal was not answered. */
   #hasFailed = false;
   /** Whether a renewal of the watchdog is in flight. */
@@ -77,6 +81,22 @@ export class LeaseRenewal implements Renewable {
     return this.#deadline.at;
   }
 
+  get key(): string {
+    return this.#user.key;
+  }
+
+  get label(): string | undefined {
+    return this.#user.label;
+  }
+
+  get template(): string {
+    return this.#user.template;
+  }
+
+  get lateMs(): number {
+    return this.#lateMs;
+  }
+
   /** Whether an extra renewal may be sent; after a failure, the usual pause comes first. */
   get mayHurry(): boolean {
     return !this.#endsByItself && !this.#hasFailed;
@@ -97,6 +117,7 @@ export class LeaseRenewal implements Renewable {
   now(): void {
     if (this.#isAwaited) return;
     this.#isAwaited = true;
+    this.#lateMs = 0;
     this.#parts.watchdog.collect(this);
     this.#parts.watchdog.flush();
   }
@@ -112,6 +133,7 @@ export class LeaseRenewal implements Renewable {
 
   /** Called when a renewal is due: sends it with the others of this round. */
   collect(): void {
+    this.#lateMs = this.#parts.clock.now() - this.dueAt;
     this.dueAt = Infinity;
     this.#parts.watchdog.collect(this);
     this.#user.reschedule();
@@ -208,6 +230,7 @@ export class LeaseRenewal implements Renewable {
   }
 
   #renewed({ leaseMs, used, reserves }: RenewCommand, sentAt: number, blockEnd: number): void {
+    if (EVENTS.hasSubscribers && !this.#numbers.areUnused) this.#tellRenewed();
     this.#deadline.renewed(sentAt, leaseMs);
     const areNew = used === 0 && blockEnd > 0;
     if (areNew && this.#numbers.areUnused) this.#numbers.replaced(blockEnd, reserves);
@@ -218,6 +241,12 @@ export class LeaseRenewal implements Renewable {
     this.dueAt = this.#endsByItself ? Infinity : dueAt;
     // It was sent before the possible sleep, so the next one decides.
     if (this.#deadline.isSuspect && !this.#isStopped) this.dueAt = this.#retryAt;
+  }
+
+  #tellRenewed(): void {
+    const { key, label, template } = this.#user;
+    const marginMs = this.#deadline.leftMs();
+    this.#parts.report({ type: 'renewed', key, label, template, marginMs });
   }
 
   #notRenewed(unknown: Unknown): void {
@@ -236,9 +265,10 @@ export class LeaseRenewal implements Renewable {
   #report(cause: LockStoreError): void {
     if (this.#hasFailed) return;
     this.#hasFailed = true;
-    const { key, label } = this.#user;
+    const { key, label, template } = this.#user;
+    const of = { key, label, template };
     const remainingMs = this.#user.leftMs(); // it is retried until then
     const isAway = this.#parts.outages.reportNowOf(key); // reported once, not logged for every lock
-    this.#parts.report({ type: 'renewal-unknown', key, label, remainingMs, cause, isAway });
+    this.#parts.report({ type: 'renewal-unknown', ...of, remainingMs, cause, isAway });
   }
 }

@@ -32,6 +32,8 @@ export interface LeaseOccupancy {
   readonly isOccupied: boolean;
   /** The label of the call that has the lease, or had it last. */
   readonly label: string | undefined;
+  /** The template of its key. */
+  readonly template: string;
   /** When the current hold must end, or an idle lease has rested long enough, on the monotonic clock. */
   readonly dueAt: number;
   onDue(): void;

@@ -93,6 +93,10 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     return this.#occupancy.label;
   }
 
+  get template(): string {
+    return this.#occupancy.template;
+  }
+
   // ---- handing it out ---------------------------------------------------------------------------------------
 
   /** Called when the store has granted it: offers it to the first call, or has it confirmed before. */

@@ -1,10 +1,16 @@
+import type { OfLock, ReportLockEvent } from '../lock-events.js';
 import type { LockStore, RenewCommand, RenewReply } from '../store/lock-store.js';
 import type { Clock } from '../time/clock.js';
 
+/** A renewal that comes later than this share of the lease, half of the usual time between two, is reported. */
+const LATE_SHARE = 1 / 6;
+
 /** A lease as the watchdog sees it. */
-export interface Renewable {
+export interface Renewable extends OfLock {
   /** Until when it is certainly ours; the most urgent lease is renewed first. */
   readonly deadline: number;
+  /** How much later than it was due its renewal was collected, in milliseconds. */
+  readonly lateMs: number;
   /** The command to send; undefined if the lease no longer needs renewal. */
   renewCommand(): RenewCommand | undefined;
   /** @param sentAt from when the lease counts if the reply is `renewed` */
@@ -18,12 +24,14 @@ export interface Renewable {
 export class Watchdog {
   readonly #store: LockStore;
   readonly #clock: Clock;
+  readonly #report: ReportLockEvent;
   #due: Renewable[] = [];
   #isFlushing = false;
 
-  constructor(store: LockStore, clock: Clock) {
+  constructor(store: LockStore, clock: Clock, report: ReportLockEvent) {
     this.#store = store;
     this.#clock = clock;
+    this.#report = report;
   }
 
   /** Renews the lease with the next `flush`. */
@@ -44,6 +52,19 @@ export class Watchdog {
     });
   }
 
+  /** Of all leases that are late, the first has the least time left. */
+  #tellIfLate(pairs: readonly [Renewable, RenewCommand][], now: number): void {
+    const late = pairs.filter(
+      ([lease, { leaseMs }]) => lease.lateMs >= leaseMs * LATE_SHARE && lease.deadline > now,
+    );
+    const [first] = late;
+    if (first === undefined) return;
+    const [{ key, label, template, lateMs, deadline }] = first;
+    const remainingMs = deadline - now;
+    const leases = late.length;
+    this.#report({ type: 'renewed-late', key, label, template, lateMs, remainingMs, leases });
+  }
+
   #send(): void {
     const due = this.#due.sort((a, b) => a.deadline - b.deadline);
     this.#due = [];
@@ -54,6 +75,7 @@ export class Watchdog {
     }
     if (pairs.length === 0) return;
     const sentAt = this.#clock.now();
+    this.#tellIfLate(pairs, sentAt);
     const replies = this.#store.renew(pairs.map(([, command]) => command));
     pairs.forEach(([lease, command], i) => {
       const reply = replies[i] as Promise<RenewReply>;

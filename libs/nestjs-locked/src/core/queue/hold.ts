@@ -1,4 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
+import type { AcquiredVia } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Lease } from '../lease/lease.js';
 import {
@@ -9,6 +10,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { templateOf } from '../template-of.js';
 import { lostError, notRaisedError, suspectError } from './lost-error.js';
 
 /** Receives the events of a hold. A hold that has already ended is ignored. */
@@ -42,6 +44,8 @@ interface Alarm {
 export class Hold {
   readonly key: string;
   readonly options: ResolvedLockOptions;
+  /** How the call got it. */
+  readonly via: AcquiredVia;
   /**
    * When the key may be free at the earliest (`holdAtLeastMs`), on the monotonic clock: the latest time that any of its
    * calls requires.
@@ -69,6 +73,7 @@ export class Hold {
     keeper: HoldKeeper,
     fencingToken: number,
     options: ResolvedLockOptions,
+    via: AcquiredVia,
   ) {
     this.#parts = parts;
     this.#lease = lease;
@@ -76,6 +81,12 @@ export class Hold {
     this.key = lease.key;
     this.#fencingToken = fencingToken;
     this.options = options;
+    this.via = via;
+  }
+
+  /** The key as `@Locked` has it, or a group of keys. */
+  get template(): string {
+    return templateOf(this.key, this.options.template);
   }
 
   /** The method or label of the call that acquired it. */
@@ -128,6 +139,11 @@ export class Hold {
       if (this.#lost !== undefined) this.#alarm.controller.abort(this.#lost);
     }
     return this.#alarm.controller.signal;
+  }
+
+  /** Why it has ended before its work, if it has. */
+  get lostReason(): LockLostReason | undefined {
+    return this.#lost?.reason;
   }
 
   get isHeld(): boolean {

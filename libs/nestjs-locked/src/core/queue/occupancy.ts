@@ -1,9 +1,11 @@
+import type { AcquiredVia } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Lease } from '../lease/lease.js';
 import type { LeaseGrant } from '../lease/lease-grant.js';
 import type { LeaseOccupancy, LeaseUser } from '../lease/lease-user.js';
 import type { LockLostReason } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import { templateOf } from '../template-of.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import { HandoverBudget } from './handover-budget.js';
 import { Hold, type HoldKeeper } from './hold.js';
@@ -21,17 +23,21 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   readonly #parts: EngineParts;
   readonly #user: LeaseUser;
   readonly #handovers: HandoverBudget;
+  /** Whether another process may have had the key before. */
+  readonly #isHandedOver: boolean;
   /** The hold of the call inside. */
   #hold: Hold | undefined;
   /** The hold that has just ended, while the queue decides who is next. */
   #before: Hold | undefined;
   #label: string | undefined;
+  #template: string | undefined;
   #idleUntil = Infinity;
 
   constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
     this.#parts = parts;
     this.#user = user;
     this.#handovers = new HandoverBudget(parts.clock, parts.options.localHandovers);
+    this.#isHandedOver = grant.cameBy !== 'answer';
     if (grant.waiters > 0) this.#handovers.limit();
     this.lease = new Lease(parts, key, user, this, grant);
   }
@@ -42,6 +48,10 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
 
   get label(): string | undefined {
     return this.#label;
+  }
+
+  get template(): string {
+    return templateOf(this.lease.key, this.#template);
   }
 
   /** Whether the lease is kept although no call here wants the key. */
@@ -99,18 +109,26 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
    * @returns undefined if the store must confirm the lease first, or if it has just ended: the call keeps waiting
    */
   handOut(options: ResolvedLockOptions, isOneOfSeveral: boolean): Hold | undefined {
+    const via = this.#nextVia;
     if (this.#before !== undefined) this.#handovers.spend();
     this.#before = undefined;
     this.#parts.noticeSuspend();
     if (this.lease.state === 'over') return undefined; // the suspend has ended an idle lease: the key is requested again
     const number = this.lease.take(options);
     if (number === undefined) return undefined;
-    const hold = new Hold(this.#parts, this.lease, this, number, options);
+    const hold = new Hold(this.#parts, this.lease, this, number, options, via);
     this.#hold = hold;
     this.#label = options.label;
+    this.#template = options.template;
     if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
     return hold;
+  }
+
+  /** How the next call gets it. */
+  get #nextVia(): AcquiredVia {
+    if (this.#before !== undefined) return 'local';
+    return this.#isHandedOver ? 'handed-over' : 'free';
   }
 
   holdBegins(hold: Hold, now: number): void {
@@ -156,8 +174,9 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     const hold = this.#hold as Hold;
     const error = hold.lose(reason);
     // A call whose work has not started takes the key again, or fails with this error.
-    const { key } = hold;
-    if (hold.since < Infinity) this.#parts.report({ type: 'lost', key, label: this.#label, error });
+    if (hold.since === Infinity) return;
+    const { key, label, template } = hold;
+    this.#parts.report({ type: 'lost', key, label, template, error });
   }
 
   /** At shutdown: aborts the signal of the hold and leaves the lease to expire. */

@@ -12,6 +12,8 @@ import { keepMethodIdentity } from './keep-method-identity.js';
 /** How the calls of one method are locked, as known while the class is being defined. */
 export interface LockedMethodPlan {
   readonly method: DecoratedMethod;
+  /** The key as it was written, unless a function builds it. */
+  readonly template: string | undefined;
   /** @throws LockKeyError */
   readonly keysOf: (args: readonly unknown[]) => LockKeys;
   readonly kind: MethodKind;
@@ -55,6 +57,7 @@ function enterOf(
         signal === undefined ? plan.options : withSignal(plan.options, signal),
         work,
         plan.method.callSite,
+        plan.template,
       );
   } catch (error) {
     const failure = error as Error;

@@ -66,8 +66,10 @@ export function Locked(...args: unknown[]) {
       `@Locked on ${method.callSite}`,
     );
     const kind = methodKind(method, returns);
+    const template = typeof key === 'function' ? undefined : String(key);
     const wrapper = lockMethod({
       method,
+      template,
       keysOf: compileLockedKey(key, method),
       kind,
       service,
@@ -77,7 +79,7 @@ export function Locked(...args: unknown[]) {
     registerLockedMethod(target, {
       className: method.className,
       name,
-      template: typeof key === 'function' ? undefined : String(key),
+      template,
       service,
       kind,
       wrapper,

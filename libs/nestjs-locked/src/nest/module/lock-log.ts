@@ -42,6 +42,11 @@ export class LockLog {
         );
         return;
       }
+      case 'renewed':
+      case 'transaction':
+        return; // for subscribers; the caller of the transaction has the error
+      case 'renewed-late':
+        return this.#renewedLate(event);
       case 'release-unknown':
         return this.#notReleased(event);
       case 'outlived':
@@ -118,6 +123,14 @@ export class LockLog {
       default:
         return event satisfies never;
     }
+  }
+
+  #renewedLate(event: Extract<LockEvent, { type: 'renewed-late' }>): void {
+    const { lateMs, remainingMs, leases } = event;
+    const others = leases === 1 ? '' : ` (and those of ${leases - 1} more, which have longer)`;
+    this.#logger.warn(
+      `The lease of lock ${lockName(event)}${others} was renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows: move it to a worker thread, or let the event loop turn in between`,
+    );
   }
 
   /** Keys that others may get too early are logged one by one, even while Redis is away. */

@@ -2,6 +2,7 @@ import type { AskedLocks, TransactionalLocks } from '../../core/calls/open-trans
 import { byBytes } from '../../core/keys/key-order.js';
 import { LockInTransactionError, LockNotAcquiredError } from '../../core/lock.errors.js';
 import type { ResolvedLockOptions } from '../../core/resolved.options.js';
+import { templateOf } from '../../core/template-of.js';
 import { systemClock } from '../../core/time/clock.js';
 import { AFTERMATH_MS, type Asker, type RunMemory, TransactionRun } from './transaction-run.js';
 
@@ -73,8 +74,19 @@ export class RepeatedRuns implements RunMemory {
       } catch (error) {
         if (!run.isRepeated) throw run.told(error);
         this.#runs++;
+        this.#tellRestarted();
       }
     }
+  }
+
+  /** Not told if the transaction begins anew for a lock that was acquired meanwhile: nothing was requested inside. */
+  #tellRestarted(): void {
+    const asked = this.#wanted.at(-1);
+    if (asked === undefined) return;
+    const { key, locks, options } = asked;
+    const template = templateOf(key, options.template);
+    const { label } = options;
+    locks.report({ type: 'transaction', outcome: 'restarted', key, label, template });
   }
 
   assertNotRefused(locks: TransactionalLocks, { keys, options }: AskedLocks): void {

@@ -3,6 +3,7 @@ import { byBytes } from '../../core/keys/key-order.js';
 import {
   type LockCommitUnknownError,
   LockConfigError,
+  LockFencedError,
   LockLostError,
   LockStoreError,
 } from '../../core/lock.errors.js';
@@ -118,7 +119,16 @@ export class TransactionGuard {
       this.#hasSpoken = true;
       const toArm = isArmed ? undefined : bounds;
       const lasts = !isInSavepoint();
-      await claimFence(this.#session ?? this.#noSession(), fence.table, locks, unclaimed, toArm);
+      await claimFence(
+        this.#session ?? this.#noSession(),
+        fence.table,
+        locks,
+        unclaimed,
+        toArm,
+      ).catch((error: unknown) => {
+        if (error instanceof LockFencedError) tellFenced(locks, unclaimed, error);
+        throw error;
+      });
       this.#noteClaims(locks, unclaimed, lasts);
       isArmed = true;
     }
@@ -155,7 +165,8 @@ export class TransactionGuard {
   }
 
   async #assertAllLast(): Promise<void> {
-    for (const hold of this.#holds.keys()) await assertLasts(hold);
+    for (const [hold, locks] of this.#holds)
+      await assertLasts(hold).catch((error: unknown) => vetoed(locks, hold, error));
   }
 
   /**
@@ -182,15 +193,21 @@ export class TransactionGuard {
 
   /** Reads only the clock when the COMMIT is sent. @throws LockLostError */
   assertHeld(): void {
-    for (const hold of this.#holds.keys()) hold.assertHeld();
+    for (const [hold, locks] of this.#holds) {
+      try {
+        hold.assertHeld();
+      } catch (error) {
+        vetoed(locks, hold, error);
+      }
+    }
   }
 
   /** Called when the outcome is unknown: the keys stay taken until their leases expire. */
   commitUnknown(doubt: LockCommitUnknownError): void {
     for (const [hold, { report }] of this.#holds) {
       hold.commitUnknown(doubt);
-      const { key, label } = hold;
-      report({ type: 'commit-unknown', key, label, remainingMs: hold.leaseLeftMs() });
+      const { key, label, template } = hold;
+      report({ type: 'commit-unknown', key, label, template, remainingMs: hold.leaseLeftMs() });
     }
   }
 
@@ -206,6 +223,24 @@ export class TransactionGuard {
       TransactionGuard.#count(hold, -1);
     }
   }
+}
+
+function tellFenced(
+  { report }: TransactionalLocks,
+  holds: readonly Hold[],
+  error: LockFencedError,
+): void {
+  const { key, label, template } = holds.find((hold) => hold.key === error.key) as Hold;
+  report({ type: 'transaction', outcome: 'fenced', key, label, template });
+}
+
+/** @throws the error, which forbids the COMMIT */
+function vetoed({ report }: TransactionalLocks, hold: Hold, error: unknown): never {
+  if (error instanceof LockLostError) {
+    const { key, label, template } = hold;
+    report({ type: 'transaction', outcome: 'vetoed', key, label, template });
+  }
+  throw error;
 }
 
 /** The time-outs, from the hold with the least time left; undefined if they are off. */

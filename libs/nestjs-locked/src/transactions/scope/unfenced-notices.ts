@@ -62,14 +62,14 @@ export class UnfencedNotices {
   #tell(
     locks: TransactionalLocks,
     type: 'unfenced-statement' | 'unfenced-lock',
-    { key, label }: Hold,
+    { key, label, template }: Hold,
     connection: string,
   ): void {
     const told = this.#told.get(locks) ?? new Set();
     const what = `${type} ${connection}`;
     if (told.has(what)) return;
     this.#told.set(locks, told.add(what));
-    locks.report({ type, key, label, connection });
+    locks.report({ type, key, label, template, connection });
   }
 }
 

@@ -1,0 +1,43 @@
+import { acquiredVia } from '../calls/acquired-via.js';
+import type { ReentryLevel } from '../calls/reentry-level.js';
+import { ACQUIRE } from '../events/lock-channels.js';
+import type { LockAcquireMessage, Unfinished } from '../events/lock-messages.js';
+import type { ResolvedLockOptions } from '../resolved.options.js';
+import { templateOf } from '../template-of.js';
+import type { Clock } from '../time/clock.js';
+
+type Levels = readonly ReentryLevel[];
+
+/** Takes the keys, and tells the subscribers of `nestjs-locked:acquire` about it. */
+export async function tracedAcquire(
+  clock: Clock,
+  service: string | undefined,
+  keys: readonly string[],
+  { template, label, waitMs }: ResolvedLockOptions,
+  take: () => Promise<Levels>,
+): Promise<Levels> {
+  const message: Unfinished<LockAcquireMessage> = {
+    service,
+    keys,
+    template: templateOf(keys[0] as string, template),
+    label,
+    waitMs,
+  };
+  const since = clock.now();
+  ACQUIRE.start.publish(message);
+  const taken = take();
+  ACQUIRE.end.publish(message);
+  try {
+    const levels = await taken;
+    message.via = acquiredVia(levels);
+    return levels;
+  } catch (error) {
+    message.error = error;
+    ACQUIRE.error.publish(message);
+    throw error;
+  } finally {
+    message.waitedMs = clock.now() - since;
+    ACQUIRE.asyncStart.publish(message);
+    ACQUIRE.asyncEnd.publish(message);
+  }
+}

@@ -1,0 +1,69 @@
+import type { LockLostReason } from '../lock.errors.js';
+import type { LockEvent } from '../lock-events.js';
+
+/**
+ * How a call got its lock. With several keys, the one that took longest counts.
+ *
+ * - `free`: nobody had it
+ * - `local`: another call of this process had it, or has left it behind (`lingerMs`)
+ * - `handed-over`: another process had it
+ * - `joined`: the call runs inside one that has it already, or in a transaction that keeps it
+ */
+export type AcquiredVia = 'free' | 'local' | 'handed-over' | 'joined';
+
+/** What every message about a call says. */
+interface OfCall {
+  /** The name of the lock module; undefined for the one without a name. */
+  readonly service: string | undefined;
+  /** In the order in which they are taken. */
+  readonly keys: readonly string[];
+  /**
+   * The key of `@Locked` as it was written, `stock:<id>`, which has few values. Keys from elsewhere are grouped by
+   * their text before the first colon, `stock:*`; one without a colon is `*`.
+   */
+  readonly template: string;
+  /** The `label` of the call or, without one, its method: `StockService.take`. */
+  readonly label: string | undefined;
+}
+
+/**
+ * A message of the tracing channel `nestjs-locked:acquire`: the same object at every step, so that subscribers can keep
+ * something by it. `start` comes before the lock is requested, `asyncEnd` when it is held or refused; `error` before
+ * that if it is refused.
+ */
+export interface LockAcquireMessage extends OfCall {
+  /** The `waitMs` of the call. */
+  readonly waitMs: number;
+  /** Set at the end: how long it took, in milliseconds. */
+  readonly waitedMs?: number;
+  /** Set at the end, if the call has the lock. */
+  readonly via?: AcquiredVia;
+  /** Set at the end, if the call does not have the lock: a LockError. */
+  readonly error?: unknown;
+}
+
+/**
+ * A message of the tracing channel `nestjs-locked:hold`: the same object at every step. `start` comes when the lock is
+ * held, and a store bound to it (`bindStore`) is that of the work; `asyncEnd` when the lock was released, which Redis
+ * has answered by then. A call that joins has no message, nor has a lock that only a transaction keeps.
+ */
+export interface LockHoldMessage extends OfCall {
+  /** That of the first key. */
+  readonly fencingToken: number;
+  /** How it was acquired. */
+  readonly via: AcquiredVia;
+  /** Set at the end: how long it was held, in milliseconds. */
+  readonly heldMs?: number;
+  /** Set at the end, if it was lost before. */
+  readonly lost?: LockLostReason;
+}
+
+/** A message while it is written. */
+export type Unfinished<Message> = { -readonly [Name in keyof Message]: Message[Name] };
+
+/** A message of the channel `nestjs-locked:event`. */
+export interface LockEventMessage {
+  /** The name of the lock module; undefined for the one without a name. */
+  readonly service: string | undefined;
+  readonly event: LockEvent;
+}
