@@ -118,9 +118,8 @@ describe('the reports', () => {
   it('the page says first how a lock compares with bare commands', () => {
     const { scenarios } = readRelease();
     const rateOf = (adapter: string): number =>
-      scenarios
-        .find(({ id }) => id === 'sequence')
-        ?.rows.find((row) => row.adapter === adapter)?.values['rate']?.median ?? NaN;
+      scenarios.find(({ id }) => id === 'sequence')?.rows.find((row) => row.adapter === adapter)
+        ?.values['rate']?.median ?? NaN;
     const [text, rate] = againstBare({ scenarios })[0] as [string, string];
     expect(text).toBe('one caller, nobody else wants the key');
     expect(Number(rate)).toBeCloseTo(rateOf('ours') / rateOf('raw'), 1);

@@ -1,0 +1,159 @@
+import type { Attributes, Meter } from '@opentelemetry/api';
+import { ACQUIRE, EVENTS, HOLD } from '../core/events/lock-channels.js';
+import type {
+  LockAcquireMessage,
+  LockEventMessage,
+  LockHoldMessage,
+} from '../core/events/lock-messages.js';
+import { systemClock } from '../core/time/clock.js';
+import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
+
+/** Seconds, from a hand-over inside the process to the longest waits that a request survives. */
+const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** The metrics `nestjs_locked.*`. Durations are in seconds. */
+export class LockMetrics {
+  readonly #waits;
+  readonly #holds;
+  readonly #waiters;
+  readonly #held;
+  readonly #oldest;
+  readonly #margins;
+  readonly #losses;
+  readonly #transactions;
+  /** Calls that wait, and locks that are held since the given moment: those that were counted. */
+  readonly #waiting = new WeakSet<object>();
+  readonly #heldSince = new Map<object, { readonly at: number; readonly name: string }>();
+  /** The attributes of all locks so far, by name: of those of which none is held, the oldest is 0. */
+  readonly #seen = new Map<string, Attributes>();
+  readonly #subscriptions: readonly (() => void)[];
+
+  constructor(meter: Meter) {
+    const advice = { explicitBucketBoundaries: BOUNDARIES };
+    this.#waits = meter.createHistogram('nestjs_locked.wait.duration', {
+      description: 'How long calls waited for their locks, whether they got them or not.',
+      unit: 's',
+      advice,
+    });
+    this.#holds = meter.createHistogram('nestjs_locked.hold.duration', {
+      description: 'How long locks were held.',
+      unit: 's',
+      advice,
+    });
+    this.#waiters = meter.createUpDownCounter('nestjs_locked.waiters', {
+      description: 'The calls that have requested a lock and have no answer yet.',
+      unit: '{call}',
+    });
+    this.#held = meter.createUpDownCounter('nestjs_locked.holds', {
+      description: 'The locks that are held.',
+      unit: '{lock}',
+    });
+    this.#margins = meter.createHistogram('nestjs_locked.renewal.margin', {
+      description: 'How long leases would still have lasted when they were renewed.',
+      unit: 's',
+      advice,
+    });
+    this.#losses = meter.createCounter('nestjs_locked.losses', {
+      description: 'The locks that were lost before their work had ended.',
+      unit: '{lock}',
+    });
+    this.#transactions = meter.createCounter('nestjs_locked.transactions', {
+      description: 'The transactions under locks that were not simply committed or rolled back.',
+      unit: '{transaction}',
+    });
+    this.#oldest = meter.createObservableGauge('nestjs_locked.hold.oldest', {
+      description: 'How long the oldest of the locks that are held has been held.',
+      unit: 's',
+    });
+    this.#oldest.addCallback(this.#observeOldest);
+    this.#subscriptions = [
+      subscribed(ACQUIRE.start, (message) => this.#asked(message as LockAcquireMessage)),
+      subscribed(ACQUIRE.asyncEnd, (message) => this.#answered(message as LockAcquireMessage)),
+      subscribed(HOLD.start, (message) => this.#began(message as LockHoldMessage)),
+      subscribed(HOLD.asyncEnd, (message) => this.#released(message as LockHoldMessage)),
+      subscribed(EVENTS, (message) => this.#happened(message as LockEventMessage)),
+    ];
+  }
+
+  end(): void {
+    for (const unsubscribe of this.#subscriptions) unsubscribe();
+    this.#oldest.removeCallback(this.#observeOldest);
+  }
+
+  #asked(message: LockAcquireMessage): void {
+    this.#waiting.add(message);
+    this.#waiters.add(1, attributesOf(message));
+  }
+
+  #answered(message: LockAcquireMessage): void {
+    if (!this.#waiting.delete(message)) return; // it was asked before it was counted
+    const { waitedMs = 0, via, error } = message;
+    const attributes = attributesOf(message);
+    this.#waiters.add(-1, attributes);
+    this.#waits.record(waitedMs / 1_000, {
+      ...attributes,
+      [ATTRIBUTE.outcome]: outcomeOf(error),
+      ...(via === undefined ? {} : { [ATTRIBUTE.via]: via }),
+      ...(error === undefined ? {} : { [ATTRIBUTE.errorType]: errorTypeOf(error) }),
+    });
+  }
+
+  #began(message: LockHoldMessage): void {
+    const attributes = attributesOf(message);
+    const name = JSON.stringify(attributes);
+    this.#seen.set(name, attributes);
+    this.#heldSince.set(message, { at: systemClock.now(), name });
+    this.#held.add(1, attributes);
+  }
+
+  #released(message: LockHoldMessage): void {
+    if (!this.#heldSince.delete(message)) return;
+    const { heldMs = 0, lost } = message;
+    const attributes = attributesOf(message);
+    this.#held.add(-1, attributes);
+    const end = lost === undefined ? 'released' : 'lost';
+    this.#holds.record(heldMs / 1_000, { ...attributes, [ATTRIBUTE.end]: end });
+  }
+
+  #happened({ service, event }: LockEventMessage): void {
+    if (!('template' in event)) return;
+    const attributes = commonAttributes(service, event.template);
+    if (event.type === 'renewed') {
+      this.#margins.record(event.marginMs / 1_000, attributes);
+    } else if (event.type === 'lost') {
+      this.#losses.add(1, { ...attributes, [ATTRIBUTE.reason]: event.error.reason });
+    } else if (event.type === 'transaction') {
+      this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: event.outcome });
+    } else if (event.type === 'commit-unknown') {
+      this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: 'unknown' });
+    }
+  }
+
+  /** The oldest one of each template. */
+  readonly #observeOldest = (result: {
+    observe(value: number, attributes: Attributes): void;
+  }): void => {
+    const now = systemClock.now();
+    const oldest = new Map<string, number>();
+    // In the order of their beginnings.
+    for (const { at, name } of this.#heldSince.values()) {
+      if (!oldest.has(name)) oldest.set(name, now - at);
+    }
+    for (const [name, attributes] of this.#seen)
+      result.observe((oldest.get(name) ?? 0) / 1_000, attributes);
+  };
+}
+
+function attributesOf({ service, template }: LockAcquireMessage | LockHoldMessage): Attributes {
+  return commonAttributes(service, template);
+}
+
+interface Channel {
+  subscribe(listener: (message: unknown) => void): void;
+  unsubscribe(listener: (message: unknown) => void): void;
+}
+
+function subscribed(channel: Channel, listener: (message: unknown) => void): () => void {
+  channel.subscribe(listener);
+  return () => channel.unsubscribe(listener);
+}

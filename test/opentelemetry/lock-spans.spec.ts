@@ -1,0 +1,202 @@
+/** Spans, with the SDK of OpenTelemetry. */
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-base';
+import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
+import { instrumentLocks } from 'nestjs-locked/opentelemetry';
+import { channel, tracingChannel } from 'node:diagnostics_channel';
+import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { startNest } from '../support/nest-app.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const redis = useRedis();
+
+@Injectable()
+class StockService {
+  work: () => unknown = () => {};
+
+  @Locked('stock:<id>', { waitMs: 200 })
+  async take(id: string): Promise<unknown> {
+    return id === '' ? undefined : this.work();
+  }
+}
+
+async function start() {
+  const exporter = new InMemorySpanExporter();
+  const tracerProvider = new BasicTracerProvider({
+    spanProcessors: [new SimpleSpanProcessor(exporter)],
+  });
+  const contexts = new AsyncLocalStorageContextManager().enable();
+  context.setGlobalContextManager(contexts);
+  afterTest(() => context.disable());
+  afterTest(instrumentLocks({ tracerProvider }));
+  const app = await startNest({
+    imports: [RedisLockModule.forRoot({ connection: redis.url })],
+    providers: [StockService],
+  });
+  const spans = (): ReadableSpan[] => exporter.getFinishedSpans();
+  const spanOf = (name: string): ReadableSpan => {
+    const found = spans().filter((span) => span.name === name);
+    expect(found).toHaveLength(1);
+    return found[0] as ReadableSpan;
+  };
+  return {
+    tracer: tracerProvider.getTracer('test'),
+    stock: app.get(StockService),
+    locks: app.get(LockService),
+    spans,
+    spanOf,
+  };
+}
+
+const isWithin = (inner: ReadableSpan, outer: ReadableSpan): boolean =>
+  inner.parentSpanContext?.spanId === outer.spanContext().spanId &&
+  inner.spanContext().traceId === outer.spanContext().traceId;
+
+describe('the spans of a call', () => {
+  it('are the wait and the hold, in the span of the caller, and the work is in the hold', async () => {
+    const { tracer, stock, spanOf } = await start();
+    stock.work = () => tracer.startActiveSpan('query', (span) => span.end());
+    const id = uniqueKey();
+    await tracer.startActiveSpan('request', async (request) => {
+      await stock.take(id);
+      request.end();
+    });
+    const [request, acquire, hold, query] = [
+      spanOf('request'),
+      spanOf('acquire stock:<id>'),
+      spanOf('hold stock:<id>'),
+      spanOf('query'),
+    ];
+    expect([acquire, hold].map((span) => isWithin(span, request))).toEqual([true, true]);
+    expect(isWithin(query, hold)).toBe(true);
+    expect([acquire.kind, hold.kind]).toEqual([SpanKind.INTERNAL, SpanKind.INTERNAL]);
+    expect(acquire.attributes).toEqual({
+      'nestjs_locked.template': 'stock:<id>',
+      'nestjs_locked.keys': [expect.stringMatching(/^stock:/)],
+      'nestjs_locked.label': 'StockService.take',
+      'nestjs_locked.wait_limit': 0.2,
+      'nestjs_locked.outcome': 'acquired',
+      'nestjs_locked.via': 'free',
+    });
+    expect(hold.attributes).toMatchObject({
+      'nestjs_locked.end': 'released',
+      'nestjs_locked.fencing_token': expect.any(Number),
+    });
+    expect(hold.status.code).toBe(SpanStatusCode.UNSET);
+  });
+
+  it('link the wait to the hold it waited for', async () => {
+    const { stock, locks, spans } = await start();
+    const id = uniqueKey();
+    const key = locks.keyFor('stock:<id>', { id });
+    let finish!: () => void;
+    stock.work = () => new Promise<void>((resolve) => (finish = resolve));
+    const first = stock.take(id);
+    await eventually(() => expect(finish).toBeDefined());
+    stock.work = () => {};
+    const second = stock.take(id);
+    await locks.inspect(key); // the second one waits by now
+    finish();
+    await Promise.all([first, second]);
+    const [firstHold] = spans().filter(({ name }) => name === 'hold stock:<id>');
+    const [, waited] = spans().filter(({ name }) => name === 'acquire stock:<id>');
+    expect(waited?.links.map((link) => link.context.spanId)).toEqual([
+      firstHold?.spanContext().spanId,
+    ]);
+    expect(waited?.attributes['nestjs_locked.via']).toBe('local');
+  });
+
+  it('say that somebody else had the lock, which is no failure', async () => {
+    const { stock, locks, spanOf } = await start();
+    const id = uniqueKey();
+    const other = await locks.acquire(locks.keyFor('stock:<id>', { id }));
+    await expect(stock.take(id)).rejects.toMatchObject({ code: 'LOCK_NOT_ACQUIRED' });
+    const { attributes, status } = spanOf('acquire stock:<id>');
+    expect(attributes).toMatchObject({
+      'nestjs_locked.outcome': 'busy',
+      'error.type': 'LOCK_NOT_ACQUIRED',
+    });
+    expect(status.code).toBe(SpanStatusCode.UNSET);
+    await other.release();
+  });
+
+  it('say that the lock was lost, which is one', async () => {
+    const { locks, spanOf } = await start();
+    const key = uniqueKey();
+    const lock = await locks.acquire(key);
+    await locks.forceRelease(key);
+    await lock.release();
+    const { attributes, status } = spanOf('hold *');
+    expect(attributes).toMatchObject({
+      'nestjs_locked.end': 'lost',
+      'nestjs_locked.reason': 'revoked',
+    });
+    expect(status.code).toBe(SpanStatusCode.ERROR);
+  });
+
+  it('fail with a wait that was ended by its signal', async () => {
+    const { locks, spans } = await start();
+    const key = uniqueKey();
+    const lock = await locks.acquire(key);
+    const signal = AbortSignal.timeout(50);
+    await expect(locks.acquire(key, { signal })).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    const failed = spans().find(({ status }) => status.code === SpanStatusCode.ERROR);
+    expect(failed).toMatchObject({
+      name: 'acquire *',
+      attributes: { 'nestjs_locked.outcome': 'aborted' },
+      events: [{ name: 'exception' }],
+    });
+    await lock.release();
+  });
+});
+
+describe('instrumentLocks', () => {
+  it('makes no spans any more when it was ended', async () => {
+    const { locks, spans } = await start();
+    const exporter = new InMemorySpanExporter();
+    const end = instrumentLocks({
+      tracerProvider: new BasicTracerProvider({
+        spanProcessors: [new SimpleSpanProcessor(exporter)],
+      }),
+    });
+    end();
+    await locks.withLock(uniqueKey(), () => {});
+    expect(exporter.getFinishedSpans()).toEqual([]);
+    expect(spans()).toHaveLength(2);
+  });
+
+  it('leaves no subscriber behind, so that nothing is made for nobody', () => {
+    const channels = ['acquire', 'hold'].map((name) => tracingChannel(`nestjs-locked:${name}`));
+    const areHeard = (): boolean[] =>
+      [...channels.flatMap(({ start, asyncEnd }) => [start, asyncEnd]), events].map(
+        ({ hasSubscribers }) => hasSubscribers,
+      );
+    const events = channel('nestjs-locked:event');
+    const end = instrumentLocks();
+    expect(areHeard()).toEqual([true, true, true, true, true]);
+    end();
+    expect(areHeard()).toEqual([false, false, false, false, false]);
+  });
+
+  it('uses the global providers unless it is given others', async () => {
+    const exporter = new InMemorySpanExporter();
+    trace.setGlobalTracerProvider(
+      new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }),
+    );
+    afterTest(() => trace.disable());
+    afterTest(instrumentLocks());
+    const app = await startNest({ imports: [RedisLockModule.forRoot({ connection: redis.url })] });
+    await app.get(LockService).withLock(uniqueKey(), () => {});
+    expect(exporter.getFinishedSpans().map(({ name }) => name)).toEqual(['acquire *', 'hold *']);
+  });
+});
