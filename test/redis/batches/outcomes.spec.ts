@@ -130,6 +130,15 @@ describe('a batch', () => {
     expect(await server.admin.exists(lockOf(held))).toBe(0);
   });
 
+  it('without acquires writes no fence', async () => {
+    const peer = await openStore(server.url);
+    const held = keys(5).map((key) => [key, peer.token()] as const);
+    await Promise.all(held.map(([key, token]) => peer.acquire(key, token)));
+    const before = await server.admin.get('lock:fence');
+    await Promise.all(held.map(([key, token]) => peer.release(key, token)));
+    expect(await server.admin.get('lock:fence')).toBe(before);
+  });
+
   it('a fence that cannot be read refuses each acquire, and no release', async () => {
     const own = await startRedisServer();
     const peer = await openStore(own.url);

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { prolongScript } from '../../../libs/nestjs-locked/src/redis/scripts/prolong.lua.js';
 import { RedisScript } from '../../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
+import { afterTest } from '../../support/after-test.js';
 import { runScript } from '../../support/run-script.js';
 import { LEASE_MS, type ScriptBench } from '../../support/script-bench.js';
 import { expectLife } from '../../support/script-replies.js';
@@ -97,6 +98,41 @@ describe.each([
     expect(await prolong([held], undefined, script)).toEqual([1]);
     expectLife(await held.bench.lockLifeMs(), LEASE_MS);
   });
+});
+
+describe('a lease that lasts longer than asked', () => {
+  const longerLease = async () => ({ ...(await heldBench()), leaseMs: 1_000 });
+
+  it('is not confirmed by a master that has lost its replicas', async () => {
+    const [held, longer] = [await heldBench(), await longerLease()];
+    await longer.bench.redis.config('SET', 'min-replicas-to-write', '1');
+    afterTest(() => longer.bench.redis.config('SET', 'min-replicas-to-write', '0'));
+    for (const leases of [[longer], [longer, held], [held, longer]])
+      await expect(prolong(leases)).rejects.toThrow('NOREPLICAS');
+  });
+
+  it('is not confirmed by a server that is no master any more', async () => {
+    const longer = await longerLease();
+    const { redis } = longer.bench;
+    await redis.replicaof('127.0.0.1', '1');
+    afterTest(() => redis.replicaof('NO', 'ONE'));
+    await expect(prolong([longer])).rejects.toThrow('READONLY');
+  });
+
+  it('is written all the same, so that replicas can acknowledge it', async () => {
+    const longer = await longerLease();
+    const { redis } = longer.bench;
+    const before = await written(redis);
+    expect(await prolong([longer])).toEqual([1]);
+    expect(await written(redis)).toBeGreaterThan(before);
+    expectLife(await longer.bench.lockLifeMs(), LEASE_MS);
+  });
+
+  /** How many changes the server has made. */
+  async function written(redis: Redis): Promise<number> {
+    const [, changes = NaN] = /rdb_changes_since_last_save:(\d+)/.exec(await redis.info()) ?? [];
+    return Number(changes);
+  }
 });
 
 describe('prolong', () => {

@@ -7,7 +7,8 @@ import { isProlonged } from './script-replies.js';
  * alive.
  *
  * With GT, which Redis has from 7.0 on, PEXPIRE never shortens a lease. Where that fails, or does nothing, because the
- * lease is longer or has lost its end, its end is looked at first.
+ * lease is longer or has lost its end, its end is looked at first, and written again even if it stays: a master that has
+ * lost its replicas, or is none any more, refuses to write, and must not confirm a lease that its successor lets expire.
  */
 export const prolongScript = new RedisScript(
   'prolong',
@@ -27,7 +28,7 @@ for i = 1, #queues do
     local done = hasGT and try('PEXPIRE', lock, ms, 'GT')
     if done ~= 1 then
       hasGT = done == 0
-      if call('PTTL', lock) < tonumber(ms) then call('PEXPIRE', lock, ms) end
+      call('PEXPIRE', lock, string.format('%.0f', math.max(call('PTTL', lock), tonumber(ms))))
     end
     replies[1] = replies[1] + 1
     local waiters = areWanted and try('ZCARD', queues[i])
