@@ -31,6 +31,18 @@ async function refusal(call: Promise<unknown>): Promise<unknown> {
 }
 
 describe('maxWaiters', () => {
+  it('does not count single tries whose answer is awaited', async () => {
+    const { engine, store } = await start(1);
+    const key = uniqueKey();
+    const tries = [1, 2, 3].map(() => engine.tryAcquire(key));
+    const waiting = engine.withLock(key, {}, () => 'its turn');
+    const [held, ...others] = await Promise.all(tries);
+    expect(others).toEqual([null, null]);
+    await held?.release();
+    expect(await waiting).toBe('its turn');
+    await eventually(async () => expect(await store.inspector.inspect(key)).toBeUndefined());
+  });
+
   it('refuses a call beyond it at once, and names the holder; the others get their turns', async () => {
     const { key, lock, engine, store } = await start(3);
     const turns: number[] = [];

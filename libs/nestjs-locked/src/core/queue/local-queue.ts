@@ -131,9 +131,10 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     if (signal?.aborted === true) return abortedError(this.key, signal);
     const failFast =
       this.#occupancy === undefined ? this.#parts.outages.failFastError(this.key) : undefined;
-    if (failFast !== undefined || waitMs === 0 || this.waiters < maxWaiters) return failFast;
-    const calls = this.waiters === 1 ? 'one call' : `${this.waiters} calls`;
-    const are = this.waiters === 1 ? 'waits' : 'wait';
+    const { waiting } = this.#calls;
+    if (failFast !== undefined || waitMs === 0 || waiting < maxWaiters) return failFast;
+    const calls = waiting === 1 ? 'one call' : `${waiting} calls`;
+    const are = waiting === 1 ? 'waits' : 'wait';
     return new LockQueueFullError(
       `Lock '${this.key}' was not requested: ${calls} of this process ${are} for it already, and maxWaiters is ${maxWaiters}`,
       this.key,

@@ -25,6 +25,11 @@ export class WaitingCalls {
     return this.#calls.size;
   }
 
+  /** How many wait for their turn. The others, and all single tries, end with the answer in flight. */
+  get waiting(): number {
+    return this.#calls.size - this.#atEnd;
+  }
+
   add(call: WaitingCall): void {
     this.#calls.add(call);
     if (call.atEnd) this.#atEnd++;
