@@ -56,6 +56,14 @@ describe('the fencing numbers of a lease', () => {
     },
   );
 
+  it('stay reserved when a renewal has reserved none', () => {
+    const numbers = new FencingNumbers({ fence: FIRST, blockEnd: FIRST + 40 });
+    numbers.next();
+    numbers.reserved(0);
+    expect(numbers.areSpent).toBe(false);
+    expect(numbers.next()).toBe(FIRST + 1);
+  });
+
   it('are reserved as many as were used, within bounds', () => {
     const numbers = numbersFrom(FIRST);
     const most = LARGEST_FENCE_BLOCK;

@@ -111,6 +111,29 @@ describe('a shared fence', () => {
     },
   );
 
+  it('is stored with the time of its writing if it is ahead of the clock by more than a failover takes', async () => {
+    const [bench] = pair();
+    for (const aheadMs of [30, 1_000]) {
+      await bench.redis.set(bench.fence, String((await serverMicros()) + aheadMs * 1_000));
+      const token = bench.deadToken();
+      granted(await bench.acquire(token), token);
+      expect(await bench.redis.get(bench.fence)).toMatch(/^\d+ \d+$/);
+      await bench.release(token, 0);
+    }
+  });
+
+  it('that is too high to be counted on is refused, and not issued twice', async () => {
+    const [bench, other] = pair();
+    const token = bench.deadToken();
+    const { fence } = granted(await bench.acquire(token), token);
+    await bench.redis.set(bench.fence, String(2 ** 53));
+    const message = `the fencing number in ${bench.fence} is 9007199254`;
+    await expect(other.acquire(other.deadToken())).rejects.toThrow(message);
+    await expect(bench.renew(token, 0)).rejects.toThrow(message);
+    expect(await other.redis.exists(other.lock)).toBe(0);
+    expect((await bench.release(token, fence))[0]).toBe('released');
+  });
+
   it('is above the numbers of a holder that vanished, for every lock', async () => {
     const [bench, other] = pair();
     const token = bench.deadToken();

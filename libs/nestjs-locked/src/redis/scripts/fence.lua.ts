@@ -7,6 +7,9 @@ import type { ScriptSettings } from './script-settings.js';
  */
 const HARDLY_AHEAD_MS = 20;
 
+/** From here on, numbers are not counted one by one any more. The clock reaches it in 2255. */
+const HIGHEST_NUMBER = Number.MAX_SAFE_INTEGER;
+
 /** A number further ahead of the clock than this, in microseconds, is issued without others. */
 const FAR_AHEAD_MICROS = 1_000;
 
@@ -44,6 +47,9 @@ end
 -- fence is one key, and kept for ever.
 local hasKept = false
 local function keep(number, leaseMs)
+  if number > ${HIGHEST_NUMBER} then
+    error('the fencing number in ' .. fence .. ' is ' .. text(number) .. ', which no clock has reached: it was overwritten, or the clock was wrong; write the right one, or delete it', 0)
+  end
   hasKept = true
   local aheadMs = math.ceil((number - now()) / 1000)
   local value = text(number) .. (aheadMs > ${HARDLY_AHEAD_MS} and ' ' .. text(now()) or '')
