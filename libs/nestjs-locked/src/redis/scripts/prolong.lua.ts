@@ -7,8 +7,9 @@ import { isProlonged } from './script-replies.js';
  * alive.
  *
  * With GT, which Redis has from 7.0 on, PEXPIRE never shortens a lease. Where that fails, or does nothing, because the
- * lease is longer or has lost its end, its end is looked at first, and written again even if it stays: a master that has
- * lost its replicas, or is none any more, refuses to write, and must not confirm a lease that its successor lets expire.
+ * lease is longer or has lost its end, its end is looked at first, and written again even if it stays: a master that
+ * has lost its replicas, or is none any more, refuses to write, and must not confirm a lease that its successor lets
+ * expire.
  */
 export const prolongScript = new RedisScript(
   'prolong',
