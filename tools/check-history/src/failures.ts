@@ -4,7 +4,8 @@ import type { Finding } from './finding.js';
 
 /**
  * While nothing disturbs the server or the process, no call fails, and none is told that a key is busy which nobody has
- * or waits for. A full memory takes nothing from who holds a key already, or has a place in the queue.
+ * or waits for. A full memory takes nothing from who holds a key already, or has a place in the queue behind a holder,
+ * whose release leaves room. A key that is only kept becomes free without one.
  */
 export function failures(calls: readonly Call[], calm: Calm): Finding[] {
   return calls.flatMap((call): Finding[] => {
@@ -14,7 +15,7 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
     const lack = calm.lackIn(from, endedAt);
     const isCalm =
       calm.ofServerDespiteLack(from, endedAt) &&
-      (lack === undefined || isBefore(call, lack, calm)) &&
+      (lack === undefined || (isBefore(call, lack, calm) && !isBehindKept(call, lack, calls))) &&
       calm.of((other) => other === process, from, endedAt + HEALING_MS) &&
       keys.every((key) => calm.ofKey(key, from, endedAt));
     if (!isCalm) return [];
@@ -33,6 +34,21 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
     const text = `${name} was told that ${keys.join(', ')} is busy, and nobody had it`;
     return [{ rule: 'a free key is served', at: endedAt, text }];
   });
+}
+
+/** Whether a call waits for a key that nobody holds any more, which becomes free while the memory is full. */
+function isBehindKept(
+  { entered, keys, calledAt }: Call,
+  lack: Span,
+  calls: readonly Call[],
+): boolean {
+  if (entered !== undefined) return false;
+  return calls.some(
+    ({ keys: others, endedAt = Infinity, freeAt }) =>
+      others.some((key) => keys.includes(key)) &&
+      freeAt > Math.max(endedAt, calledAt.at) &&
+      freeAt > lack.from,
+  );
 }
 
 /** Whether a call has held its key, or has had its place behind somebody who lives, before the memory was full. */

@@ -263,6 +263,21 @@ describe('a history', () => {
     expect(rulesBrokenBy(...inOrder(5_100))).toEqual([]);
   });
 
+  it('in which a call waits for a key that is only kept may fail because the memory is full', () => {
+    const fails = (keepMs: number): Step[] => [
+      [0, '', 'quiet network'],
+      [1, 'p', 'called', { ...CALLED, keepMs }],
+      [2, 'p', 'entered', entered(1)],
+      [50, 'p', 'left'],
+      [51, 'p', 'ended', { outcome: 'done' }],
+      [1_000, 'q', 'called', { ...CALLED, waitMs: 20_000 }],
+      [5_000, '', 'memory full', { until: 30_000 }],
+      [21_000, 'q', 'ended', { outcome: 'failed' }],
+    ];
+    expect(rulesBrokenBy(...fails(9_000))).not.toContain('no call fails without a reason');
+    expect(rulesBrokenBy(...fails(3_000))).toContain('no call fails without a reason');
+  });
+
   it('in which a released key stays free is found although the memory is full', () => {
     const waits = (since: number): Step[] => [
       [0, 'p', 'called', CALLED],
