@@ -17,8 +17,8 @@ export const ROOMS = [
   // The engine: Node's modules only.
   { name: 'core/runtime', rooms: [], packages: [] },
   { name: 'core', rooms: ['core/runtime'], packages: [] },
-  { name: 'core/events', rooms: ['core'], packages: [] },
   { name: 'core/time', rooms: ['core/runtime'], packages: [] },
+  { name: 'core/events', rooms: ['core', 'core/time'], packages: [] },
   { name: 'core/keys', rooms: ['core', 'core/runtime'], packages: [] },
   { name: 'core/store', rooms: ['core', 'core/time'], packages: [] },
   {

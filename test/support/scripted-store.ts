@@ -103,6 +103,7 @@ export class ScriptedStore implements LockStore {
 /** An inspector of an empty store. */
 const noInspector: LockInspector = {
   ping: async () => {},
+  evictionPolicy: async () => undefined,
   inspect: async () => undefined,
   list: async function* () {},
   revoke: async () => undefined,

@@ -17,6 +17,7 @@ import type {
   LockOptions,
   WithLockOptions,
 } from '../core/lock.options.js';
+import { type HasLockHealth, LOCK_HEALTH, type LockHealth } from '../core/lock-health.js';
 import type { LockInfo } from '../core/lock-info.js';
 import { checkedOnce } from '../core/resolved.options.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
@@ -49,7 +50,7 @@ type NoOptionAdvice<Name extends string> =
  * `LockStoreError` when Redis does not answer: whether the lock is held is then unknown, and the work was not run.
  * Several keys are taken in an order independent of the one given, and a call has all of them or fails.
  */
-export class LockService implements HasLockRunner {
+export class LockService implements HasLockRunner, HasLockHealth {
   readonly #engine: LockEngine;
   #hasToldUnread = false;
 
@@ -229,6 +230,11 @@ export class LockService implements HasLockRunner {
    */
   ping(): Promise<number> {
     return LockService.#engineOf(this).ping();
+  }
+
+  /** For `nestjs-locked/terminus`; not part of the public contract. */
+  [LOCK_HEALTH](): Promise<LockHealth> {
+    return LockService.#engineOf(this).health();
   }
 
   /** Who holds the key, as far as Redis knows. @returns null if nobody does */

@@ -8,10 +8,12 @@ import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
 import type { RedisConnection } from './connection/server/redis-client.js';
+import { readEvictionPolicy } from './connection/server/server-info.js';
 import type { RedisCommand } from './connection/traffic/redis-command.js';
 import type { LockScripts } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
+import { isReplyError } from './scripts/reply-error.js';
 import { readInspectReply } from './scripts/script-replies.js';
 
 export interface RedisLockInspectorOptions {
@@ -147,6 +149,22 @@ export class RedisLockInspector implements LockInspector {
     await Promise.all(
       servers.map((server) => runOn(server, { action: 'reach Redis', keys: [], send })),
     );
+  }
+
+  async evictionPolicy(): Promise<string | undefined> {
+    // A server that refuses INFO is one that does not tell.
+    const send = (redis: RedisConnection): Promise<string> =>
+      redis.info('memory').catch((error: unknown) => {
+        if (isReplyError(error)) return '';
+        throw error;
+      });
+    const servers = await this.#options.servers.each();
+    const infos = await Promise.all(
+      servers.map((server) =>
+        runOn(server, { action: 'ask for the eviction policy', keys: [], send }),
+      ),
+    );
+    return infos.map(readEvictionPolicy).find((policy) => policy !== undefined);
   }
 
   async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {

@@ -180,6 +180,8 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   async ping(): Promise<void> {}
 
+  async evictionPolicy(): Promise<undefined> {}
+
   async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const entry = this.#locks.entry(key);
     const holder = entry.lock?.token;

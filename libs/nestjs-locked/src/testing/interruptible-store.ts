@@ -160,6 +160,10 @@ function interruptibleInspector(inspector: LockInspector, line: StoreLine): Lock
       assertUp(line);
       await inspector.ping();
     },
+    async evictionPolicy() {
+      assertUp(line);
+      return inspector.evictionPolicy();
+    },
   };
 }
 

@@ -1,5 +1,6 @@
 import { EVENTS } from '../events/lock-channels.js';
 import type { LockEventMessage } from '../events/lock-messages.js';
+import { RenewalWarnings } from '../events/renewal-warnings.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Watchdog } from '../lease/watchdog.js';
 import type { ReportLockEvent } from '../lock-events.js';
@@ -30,7 +31,8 @@ export interface EngineSupplies {
 /** @param queues called only later, because the queues are made from the parts */
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
   const { store, options, clock, random, name } = supplies;
-  const report = reportToAll(supplies.report, name);
+  const warnings = new RenewalWarnings(clock);
+  const report = reportToAll(supplies.report, warnings, name);
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
     const step = suspends.look();
@@ -54,6 +56,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
     refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),
     report,
+    warnings,
     cleanUp: new CleanUp(store, clock, scheduler, outages),
     tokens: new TokenRegistry(store.processId, clock),
     jitter: (ms) => random() * ms,
@@ -62,9 +65,14 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** Tells the log and all subscribers, and protects later calls from a logger that throws. */
-function reportToAll(report: ReportLockEvent, service: string | undefined): ReportLockEvent {
+/** Tells the log, the health check and all subscribers, and protects later calls from a logger that throws. */
+function reportToAll(
+  report: ReportLockEvent,
+  warnings: RenewalWarnings,
+  service: string | undefined,
+): ReportLockEvent {
   return (event) => {
+    warnings.note(event);
     try {
       report(event);
     } catch {

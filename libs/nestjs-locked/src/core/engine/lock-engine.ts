@@ -15,6 +15,7 @@ import {
 } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
+import type { LockHealth } from '../lock-health.js';
 import type { LockInfo } from '../lock-info.js';
 import { CALL_OPTIONS } from '../option-tables.js';
 import { QueuesByKey } from '../queue/queues-by-key.js';
@@ -258,6 +259,10 @@ export class LockEngine implements LockRunner {
 
   ping(): Promise<number> {
     return this.#operations.ping();
+  }
+
+  health(): Promise<LockHealth> {
+    return this.#operations.health();
   }
 
   inspect(key: string): Promise<LockInfo | null> {

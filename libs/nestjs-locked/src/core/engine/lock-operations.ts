@@ -1,5 +1,6 @@
 import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
+import type { LockHealth } from '../lock-health.js';
 import type { LockInfo } from '../lock-info.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
@@ -36,6 +37,13 @@ export class LockOperations {
       silences.assertNoneReported();
       return clock.now() - askedAt;
     });
+  }
+
+  /** `ping`, and what may cost locks although the store answers. @throws LockStoreError */
+  async health(): Promise<LockHealth> {
+    const pingMs = await this.ping();
+    const evictionPolicy = await this.#ask(() => this.#inspector.evictionPolicy());
+    return { pingMs, evictionPolicy, renewals: this.#parts.warnings.recent() };
   }
 
   /** @returns null if nobody holds it @throws LockStoreError */

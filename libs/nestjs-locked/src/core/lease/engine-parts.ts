@@ -1,3 +1,4 @@
+import type { RenewalWarnings } from '../events/renewal-warnings.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import type { CleanUp } from '../store/clean-up.js';
@@ -29,6 +30,7 @@ export interface EngineParts {
   /** Parts of the store that refuse something that the locks need. */
   readonly refusals: Outages;
   readonly report: ReportLockEvent;
+  readonly warnings: RenewalWarnings;
   /** Checks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */
   noticeSuspend(): void;
   /** The possible sleeps of the machine detected after this moment of the monotonic clock. */

@@ -35,6 +35,11 @@ export interface LockInspector {
   /** Whether the store answers. @throws LockStoreError */
   ping(): Promise<void>;
   /**
+   * How the store evicts keys, including leases, when its memory is full.
+   * @returns undefined if it evicts none, or does not tell @throws LockStoreError
+   */
+  evictionPolicy(): Promise<string | undefined>;
+  /**
    * Takes the key away from its holder and notifies the holder.
    * @returns the holder; undefined if nobody held it, or if it was just taken away
    */

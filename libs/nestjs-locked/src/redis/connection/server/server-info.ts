@@ -27,10 +27,14 @@ export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
   }
+  return { evictionPolicy: readEvictionPolicy(info), runId: readRunId(info) };
+}
+
+/** @returns undefined if the server never evicts keys, or does not report it */
+export function readEvictionPolicy(info: string): string | undefined {
   const [, maxMemory] = /^maxmemory:(\d+)/m.exec(info) ?? [];
   const [, policy] = /^maxmemory_policy:(\S+)/m.exec(info) ?? [];
-  const mayEvict = maxMemory !== '0' && policy !== 'noeviction';
-  return { evictionPolicy: mayEvict ? policy : undefined, runId: readRunId(info) };
+  return maxMemory === '0' || policy === 'noeviction' ? undefined : policy;
 }
 
 export function readRunId(info: string): string | undefined {
