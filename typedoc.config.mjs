@@ -24,6 +24,7 @@ export default {
     'adapters/typeorm/index.ts',
     'transactions/index.ts',
     'opentelemetry/index.ts',
+    'terminus/index.ts',
   ].map((file) => `libs/nestjs-locked/src/${file}`),
   tsconfig: 'libs/nestjs-locked/tsconfig.json',
   skipErrorChecking: true, // the build does that, which every command that makes the site begins with

@@ -102,7 +102,7 @@ export function sidebarOfDecisions() {
 }
 
 /** The entry points, in the order in which an application meets them. */
-const ENTRY_POINTS = ['', '/testing', '/typeorm', '/nestjs-cls', '/transactions'];
+const ENTRY_POINTS = ['', '/testing', '/typeorm', '/nestjs-cls', '/transactions', '/terminus'];
 
 /**
  * The sidebar of the API reference: each entry point, and what it exports by kind.

@@ -249,6 +249,11 @@ export const ROOMS = [
     packages: ['@nestjs/common', '@nestjs/core'],
   },
   {
+    name: 'terminus',
+    rooms: ['core', 'core/runtime', 'core/time', 'nest/decorator'],
+    packages: ['@nestjs/common', '@nestjs/core', '@nestjs/terminus'],
+  },
+  {
     name: 'testing',
     rooms: [
       'core',

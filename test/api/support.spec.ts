@@ -20,7 +20,7 @@ describe('docs/support.md', () => {
     ) as Record<'engines' | 'peerDependencies', Record<string, string>>;
     const names: Record<string, string> = {
       ...{ node: 'Node', rxjs: 'RxJS', typeorm: 'TypeORM' },
-      ...{ '@nestjs/common': 'Nest', '@nestjs/core': 'Nest' },
+      ...{ '@nestjs/common': 'Nest', '@nestjs/core': 'Nest', '@nestjs/terminus': 'Terminus' },
     };
     for (const [name, range] of Object.entries({ ...engines, ...peerDependencies })) {
       const versions = range
