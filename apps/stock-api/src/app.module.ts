@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { LockExceptionFilter, RedisLockModule } from 'nestjs-locked';
 import { DatabaseModule } from './database.module.js';
 import { DemoModule } from './demo/demo.module.js';
-import { HealthController } from './health.controller.js';
+import { HealthModule } from './health/health.module.js';
 import { LocksModule } from './locks/locks.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { RedisModule } from './redis.module.js';
@@ -32,10 +32,10 @@ import { TransactionsModule } from './transactions.module.js';
     StockModule,
     OrdersModule,
     LocksModule,
+    HealthModule,
     // The unlocked variant is there only for `npm run demo`. Leave it out of your own application.
     ...(process.env['STOCK_DEMO'] === '1' ? [DemoModule] : []),
   ],
-  controllers: [HealthController],
   providers: [
     {
       provide: APP_PIPE,

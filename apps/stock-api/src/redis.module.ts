@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { Settings } from './settings.js';
 
 /**
- * One Redis client for the whole application: the locks and the health check share it. It is global because Nest closes
+ * One Redis client for the whole application, of which the locks use the settings. It is global because Nest closes
  * global modules last, and in reverse order among them. The lock module, which is global as well, is closed by then.
  */
 @Global()

@@ -201,7 +201,7 @@ describe('stock-api', () => {
     await put('desk', { quantity: 5 });
     expect(await get(`${slow}/health`)).toMatchObject({
       status: 200,
-      body: { database: 'up', redis: 'up' },
+      body: { status: 'ok', info: { database: { status: 'up' }, locks: { status: 'up' } } },
     });
 
     await redisServer.kill();
@@ -210,7 +210,10 @@ describe('stock-api', () => {
     expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
     expect(await get(`${slow}/health`)).toMatchObject({
       status: 503,
-      body: { database: 'up', redis: 'down' },
+      body: {
+        info: { database: { status: 'up' } },
+        error: { locks: { status: 'down', code: 'LOCK_STORE_FAILED' } },
+      },
     });
 
     await redisServer.restart();
