@@ -102,7 +102,15 @@ export function sidebarOfDecisions() {
 }
 
 /** The entry points, in the order in which an application meets them. */
-const ENTRY_POINTS = ['', '/testing', '/typeorm', '/nestjs-cls', '/transactions', '/terminus'];
+const ENTRY_POINTS = [
+  '',
+  '/testing',
+  '/typeorm',
+  '/nestjs-cls',
+  '/transactions',
+  '/terminus',
+  '/opentelemetry',
+];
 
 /**
  * The sidebar of the API reference: each entry point, and what it exports by kind.
