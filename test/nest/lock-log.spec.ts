@@ -38,6 +38,16 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^warn Lock 'stock:1' of 'StockService.take' could not be renewed, trying again for 900 ms: the reason$/,
   ],
   [
+    {
+      type: 'opposite-orders',
+      ring: [
+        { held: 'stock:<id>', heldBy: 'Stock.take', wanted: 'order:<id>', wantedBy: 'Orders.pay' },
+        { held: 'order:<id>', heldBy: undefined, wanted: 'stock:<id>', wantedBy: undefined },
+      ],
+    },
+    /^warn Locks are nested in opposite orders: 'order:<id>' of 'Orders\.pay' is requested under 'stock:<id>' of 'Stock\.take', and 'stock:<id>' is requested under 'order:<id>'\. Such calls /,
+  ],
+  [
     { type: 'renewed-late', ...lock, lateMs: 12_000.4, remainingMs: 7_999.6, leases: 1 },
     /^warn The lease of lock 'stock:1' of 'StockService\.take' was renewed 12000 ms late, with 8000 ms left: the event loop /,
   ],

@@ -101,6 +101,27 @@ function untilLost(locks: TestLocks, key: string, service?: string): Promise<unk
     );
 }
 
+describe('TestLocks.oppositeOrders', () => {
+  it('has what the services of a test have nested in opposite orders, whether or not they have met', async () => {
+    const locks = new TestLocks();
+    const service = locks.service();
+    const nest = (outer: string, inner: string) =>
+      service.withLock(outer, { label: outer }, () =>
+        service.withLock(inner, { label: inner }, () => {}),
+      );
+    await nest('stock:1', 'order:1');
+    expect(locks.oppositeOrders).toEqual([]);
+    await nest('order:2', 'stock:2');
+    locks.reset();
+    expect(locks.oppositeOrders).toEqual([
+      [
+        { held: 'order:*', heldBy: 'order:2', wanted: 'stock:*', wantedBy: 'stock:2' },
+        { held: 'stock:*', heldBy: 'stock:1', wanted: 'order:*', wantedBy: 'order:1' },
+      ],
+    ]);
+  });
+});
+
 describe('withTestLocks()', () => {
   it('lets a plain instance be called, one call at a time per key', async () => {
     const stock = withTestLocks(new StockService());

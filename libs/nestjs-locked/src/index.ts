@@ -36,7 +36,7 @@ export type {
   LockEventMessage,
   LockHoldMessage,
 } from './core/events/lock-messages.js';
-export type { LockEvent } from './core/lock-events.js';
+export type { LockEvent, LockNesting } from './core/lock-events.js';
 export type {
   FenceOptions,
   InsideTransaction,

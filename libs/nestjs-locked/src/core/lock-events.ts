@@ -10,6 +10,15 @@ export interface OfLock {
   readonly template: string;
 }
 
+/** A lock that was requested under another one, for the first time. Both are named by the templates of their keys. */
+export interface LockNesting {
+  readonly held: string;
+  /** The method or label of the call that held it; undefined if it has neither. */
+  readonly heldBy: string | undefined;
+  readonly wanted: string;
+  readonly wantedBy: string | undefined;
+}
+
 /**
  * What happens besides the results of calls: for the log, and for subscribers of the channel `nestjs-locked:event`.
  * None of these is thrown.
@@ -66,6 +75,12 @@ export type LockEvent =
    * they do.
    */
   | (OfLock & { readonly type: 'outlived'; readonly by: 'calls' | 'transaction' })
+  /**
+   * Calls of this process nest locks in opposite orders, so that two of them can wait for each other. Reported once for
+   * each ring.
+   * @param ring each is requested under the one before it, and the first under the last
+   */
+  | { readonly type: 'opposite-orders'; readonly ring: readonly LockNesting[] }
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /**

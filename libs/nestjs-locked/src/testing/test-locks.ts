@@ -2,6 +2,7 @@ import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.j
 import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
+import type { LockEvent, LockNesting } from '../core/lock-events.js';
 import {
   assertOptions,
   type Check,
@@ -93,6 +94,7 @@ export class TestLocks {
   readonly #keyspaces = new ServiceKeyspaces(this.#clock);
   readonly #processes = new Set<string>();
   readonly #others = new Set<OtherHolder>();
+  readonly #opposite: (readonly LockNesting[])[] = [];
 
   /**
    * @param options for the services of unit tests, `service()` and `withTestLocks`. Modules have their own options
@@ -115,6 +117,16 @@ export class TestLocks {
    */
   get calls(): readonly LockCall[] {
     return this.#calls.snapshot();
+  }
+
+  /**
+   * The rings of locks that calls have nested in opposite orders, so that two of them could wait for each other. Each
+   * is found once, whether or not the calls have met, and `reset` keeps them.
+   *
+   * @example expect(locks.oppositeOrders).toEqual([]);
+   */
+  get oppositeOrders(): readonly (readonly LockNesting[])[] {
+    return [...this.#opposite];
   }
 
   /**
@@ -266,7 +278,11 @@ export class TestLocks {
     const memory = new InMemoryLockStore(() => this.#locksOf(name), supplies.options.leaseMs);
     this.#processes.add(memory.processId);
     const store = new InterruptibleStore(memory, this.#line, opensDown);
-    return recordedEngine(Engine, { ...supplies, store, clock: this.#clock }, this.#calls);
+    const report = (event: LockEvent): void => {
+      if (event.type === 'opposite-orders') this.#opposite.push(event.ring);
+      supplies.report(event);
+    };
+    return recordedEngine(Engine, { ...supplies, report, store, clock: this.#clock }, this.#calls);
   }
 
   /** Looked up at each use of a key, because the service without a name may be created after the others. */

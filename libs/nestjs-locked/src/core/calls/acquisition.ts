@@ -10,8 +10,10 @@ import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { notAcquired } from '../queue/waiting-call.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import { templateOf } from '../template-of.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
+import type { NestingOrder } from './nesting-order.js';
 import { ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
@@ -21,6 +23,7 @@ const OUT_OF_ORDER_WAIT_MS = 10_000;
 
 /** The dependencies of every call of an engine. */
 export interface CallParts {
+  readonly nestings: NestingOrder;
   readonly parts: EngineParts;
   readonly queues: QueuesByKey;
   readonly ambient: AmbientHolds;
@@ -40,6 +43,7 @@ export class Acquisition {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
   readonly #ambient: AmbientHolds;
+  readonly #nestings: NestingOrder;
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #time: CallTime;
@@ -48,13 +52,14 @@ export class Acquisition {
 
   /** @param keys in the order of `inOrder` */
   constructor(
-    { parts, queues, ambient }: CallParts,
+    { parts, queues, ambient, nestings }: CallParts,
     keys: readonly string[],
     options: ResolvedLockOptions,
   ) {
     this.#parts = parts;
     this.#queues = queues;
     this.#ambient = ambient;
+    this.#nestings = nestings;
     this.#options = options;
     this.#keys = keys;
     this.#time = new CallTime(parts.clock, options.waitMs);
@@ -65,6 +70,7 @@ export class Acquisition {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
+    if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
       if (this.#isSeveral) {
@@ -210,6 +216,21 @@ export class Acquisition {
   }
 
   // ---- rules of waiting -------------------------------------------------------------------------------------
+
+  /** Keys that it joins are not requested. What is held further out has been noted with the innermost holds. */
+  #noteNestings(): void {
+    const holds = this.#ambient.innermostHolds();
+    if (holds.length === 0) return;
+    const { template, label: wantedBy } = this.#options;
+    const requested = this.#keys.filter((key) => this.#parentOf(key) === undefined);
+    const templates = new Set(requested.map((key) => templateOf(key, template)));
+    for (const { template: held, label: heldBy } of holds) {
+      for (const wanted of templates) {
+        const ring = this.#nestings.note({ held, heldBy, wanted, wantedBy });
+        if (ring !== undefined) this.#parts.report({ type: 'opposite-orders', ring });
+      }
+    }
+  }
 
   /** A non-reentrant call still joins the hold of its transaction: otherwise, it would wait for itself. */
   #parentOf(key: string): ReentryLevel | undefined {

@@ -14,6 +14,7 @@ interface Scope {
 }
 
 const NONE: readonly string[] = [];
+const NO_HOLDS: readonly Hold[] = [];
 
 function isUsable(level: ReentryLevel): boolean {
   return level.isOpen && !level.hold.isOver;
@@ -64,6 +65,14 @@ export class AmbientHolds {
   /** The holds that this context has acquired itself, without those that its transaction keeps. */
   ownHolds(): Hold[] {
     return this.#ownLevels().map(({ hold }) => hold);
+  }
+
+  /** The holds of the innermost call in this context that has acquired some itself and still has them. */
+  innermostHolds(): readonly Hold[] {
+    if (this.#call === undefined) return NO_HOLDS;
+    const isOwn = (level: ReentryLevel): boolean => level.isRoot && isUsable(level);
+    const here = innermostCall(this.#call, ({ levels }) => [...levels.values()].some(isOwn));
+    return [...(here?.levels.values() ?? [])].filter(isOwn).map(({ hold }) => hold);
   }
 
   /** The holds of the calls in this context that have not ended, even if they were lost since. */

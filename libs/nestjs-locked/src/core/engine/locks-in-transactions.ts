@@ -2,6 +2,7 @@ import { AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
+import { NestingOrder } from '../calls/nesting-order.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { keptLevels } from '../calls/transaction-registry.js';
@@ -32,7 +33,7 @@ export class LocksInTransactions implements TransactionalLocks {
 
   constructor(parts: EngineParts, queues: QueuesByKey, { name, keyPrefix }: ServiceName) {
     const ambient = new AmbientHolds(() => keptLevels(this));
-    this.calls = { parts, queues, ambient };
+    this.calls = { parts, queues, ambient, nestings: new NestingOrder() };
     this.handedOut = new HandedOutLocks(parts, ambient, this, name);
     this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
     this.#keyPrefix = keyPrefix;

@@ -54,6 +54,8 @@ export class LockLog {
           `Lock ${lockName(event)} is kept although its work has ended: ${OUTLIVED_BY[event.by]}`,
         );
         return;
+      case 'opposite-orders':
+        return this.#oppositeOrders(event);
       case 'unread-result':
         this.#logger.warn(
           `The work under lock '${event.key}' returned ${event.result} that is read after the lock has been released; if reading needs the lock, read it inside the work, or use @Locked on a method that returns it. This warning is logged once`,
@@ -130,6 +132,16 @@ export class LockLog {
     const others = leases === 1 ? '' : ` (and those of ${leases - 1} more, which have longer)`;
     this.#logger.warn(
       `The lease of lock ${lockName(event)}${others} was renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows: move it to a worker thread, or let the event loop turn in between`,
+    );
+  }
+
+  #oppositeOrders({ ring }: Extract<LockEvent, { type: 'opposite-orders' }>): void {
+    const nestings = ring.map(
+      ({ held, heldBy, wanted, wantedBy }) =>
+        `${lockName({ key: wanted, label: wantedBy })} is requested under ${lockName({ key: held, label: heldBy })}`,
+    );
+    this.#logger.warn(
+      `Locks are nested in opposite orders: ${nestings.join(', and ')}. Such calls can wait for each other until a waitMs is over: request their keys in one call, or nest them in one order. This warning is logged once`,
     );
   }
 
