@@ -47,12 +47,17 @@ interface Assurance {
  * @param index what it was told before this line counts. @default all
  */
 export function leaseLastsUntil(
-  { leaseMs, assurances }: Pick<Call, 'leaseMs' | 'assurances'>,
+  { leaseMs, assurances, calledAt }: Pick<Call, 'leaseMs' | 'assurances' | 'calledAt'>,
   at: number,
   index = Infinity,
 ): number {
   const known = assurances.findLast((assurance) => assurance.index < index)?.until ?? -Infinity;
-  return Math.max(at + leaseMs, known);
+  return Math.max(at + leaseMs, endInStore(known, calledAt.at));
+}
+
+/** The holder of a lease counts it as over a hundredth of it earlier than the store. */
+function endInStore(until: number, calledAt: number): number {
+  return until + Math.max(5, (until - calledAt) / 99);
 }
 
 export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): Call[] {

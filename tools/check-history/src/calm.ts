@@ -24,7 +24,7 @@ interface Events {
   readonly lacks: readonly Span[];
   readonly takenAway: readonly (Span & { readonly key: string })[];
   readonly absences: readonly { readonly at: number; readonly process: string }[];
-  readonly deaths: readonly number[];
+  readonly deaths: readonly { readonly at: number; readonly process: string }[];
 }
 
 /** When something was done to the server, or to a process. */
@@ -41,7 +41,7 @@ export class Calm {
           ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
           : [],
       ),
-      deaths: lines.flatMap(({ type, at }) => (type === 'died' ? [at] : [])),
+      deaths: lines.flatMap((line) => (line.type === 'died' ? [line] : [])),
       absences: lines.flatMap((line) => (isAbsence(line) ? [line] : [])),
     });
   }
@@ -91,7 +91,14 @@ export class Calm {
 
   /** How many processes had died by then. One that died without a word still has its place in the queue. */
   deadAt(until: number): number {
-    return this.events.deaths.filter((at) => at < until).length;
+    return this.events.deaths.filter(({ at }) => at < until).length;
+  }
+
+  /** When the process died, if it did between these times. */
+  deathOf(process: string, from: number, until: number): number | undefined {
+    return this.events.deaths.find(
+      (death) => death.process === process && death.at >= from && death.at < until,
+    )?.at;
   }
 
   /** Whether these processes went on as usual. */

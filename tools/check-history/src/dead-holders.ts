@@ -1,4 +1,4 @@
-import { type Call, entriesInto, waitedUntil } from './calls.js';
+import { type Call, entriesInto, leaseLastsUntil, waitedUntil } from './calls.js';
 import type { Calm } from './calm.js';
 import type { Finding } from './finding.js';
 
@@ -7,10 +7,9 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
   const entries = entriesInto(calls);
   const { seenMs } = calm.bounds;
   return entries.flatMap((holder): Finding[] => {
-    const { diedAt, leaseMs, leftAt, assurances } = holder;
+    const { diedAt, leaseMs, leftAt } = holder;
     if (diedAt === undefined || leftAt !== undefined) return [];
-    // Its work may have asked for a longer lease.
-    const overAt = Math.max(diedAt + leaseMs, ...assurances.map((assured) => assured.until));
+    const overAt = leaseLastsUntil(holder, diedAt);
     const waits = calls.filter(
       (call) =>
         call.keys.length === 1 &&

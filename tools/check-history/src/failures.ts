@@ -1,4 +1,4 @@
-import type { Call } from './calls.js';
+import { type Call, leaseLastsUntil } from './calls.js';
 import { type Calm, HEALING_MS, type Span } from './calm.js';
 import type { Finding } from './finding.js';
 
@@ -28,12 +28,20 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
         other !== call &&
         other.keys.some((key) => keys.includes(key)) &&
         other.calledAt.at < endedAt &&
-        Math.max(other.freeAt, other.endedAt ?? Infinity) + HEALING_MS > calledAt.at,
+        freeAtLatest(other, calm) + HEALING_MS > calledAt.at,
     );
     if (outcome !== 'busy' || isWanted) return [];
     const text = `${name} was told that ${keys.join(', ')} is busy, and nobody had it`;
     return [{ rule: 'a free key is served', at: endedAt, text }];
   });
+}
+
+/** A process may keep a lease for its next call (`lingerMs`), and die with it. */
+function freeAtLatest(call: Call, calm: Calm): number {
+  const { process, freeAt, endedAt = Infinity } = call;
+  const diedAt = calm.deathOf(process, endedAt, endedAt + HEALING_MS);
+  const leftUntil = diedAt === undefined ? endedAt : leaseLastsUntil(call, diedAt);
+  return Math.max(freeAt, leftUntil);
 }
 
 /** Whether a call waits for a key that nobody holds any more, which becomes free while the memory is full. */

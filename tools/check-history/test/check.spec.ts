@@ -250,6 +250,21 @@ describe('a history', () => {
     expect(rulesBrokenBy(...holds, ...tries, leaves)).toEqual([]);
   });
 
+  it('in which a key is busy that a dead process has kept for its next call is none, until its lease is over', () => {
+    const tries = (at: number): Step[] => [
+      [1, 'p', 'called', CALLED],
+      [2, 'p', 'entered', entered(1)],
+      [50, 'p', 'left'],
+      [51, 'p', 'ended', { outcome: 'done' }],
+      [200, 'p', 'died'],
+      [at, 'q', 'called', { ...CALLED, waitMs: 0 }],
+      [at + 1, 'q', 'ended', { outcome: 'busy' }],
+    ];
+    const { leaseMs } = CALLED;
+    expect(rulesBrokenBy(...tries(200 + leaseMs - 100))).toEqual([]);
+    expect(rulesBrokenBy(...tries(200 + leaseMs + 2_100))).toEqual(['a free key is served']);
+  });
+
   it('in which a lock is lost because the memory is full is found, if it was held before', () => {
     const held = (since: number): Step[] => [
       [0, '', 'quiet network'],
