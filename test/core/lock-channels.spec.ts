@@ -3,16 +3,19 @@ import { describe, expect, it } from '@jest/globals';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel, tracingChannel } from 'node:diagnostics_channel';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
-import type {
-  LockAcquireMessage,
-  LockEventMessage,
-  LockHoldMessage,
+import {
+  AROUND_WORK,
+  type LockAcquireMessage,
+  type LockEventMessage,
+  type LockHoldMessage,
+  type WithAroundWork,
 } from '../../libs/nestjs-locked/src/core/events/lock-messages.js';
 import { LockNotAcquiredError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { TestLocks } from '../../libs/nestjs-locked/src/testing/test-locks.js';
 import { afterTest } from '../support/after-test.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
@@ -116,6 +119,40 @@ describe('nestjs-locked:acquire', () => {
     );
   });
 
+  it('says local of calls that another one here has kept waiting, whatever happened to the lease', async () => {
+    const { a, b, clock } = start({ leaseMs: 30_000 });
+    const steps = listenTo<LockAcquireMessage>('nestjs-locked:acquire');
+    const work = (): Promise<void> => settled();
+    await Promise.all(['1', '2', '3', '4'].map((label) => a.withLock('k', { label }, work)));
+    const other = await b.acquire('foreign', { maxHoldMs: 1_000, label: 'holder' });
+    const waiting = a.acquire('foreign', { label: 'waiter', waitMs: 60_000 });
+    await clock.advance(40_000);
+    await (await waiting).release();
+    await other.release();
+    const ended = steps.filter(({ step }) => step === 'asyncEnd').map(({ message }) => message);
+    expect(ended.map(({ label, via }) => [label, via])).toEqual([
+      ['1', 'free'],
+      ['2', 'local'],
+      ['3', 'local'],
+      ['4', 'local'],
+      ['holder', 'free'],
+      ['waiter', 'handed-over'],
+    ]);
+  });
+
+  it('lets no subscriber change what is locked', async () => {
+    const { a } = start();
+    const { start: asked } = tracingChannel('nestjs-locked:acquire');
+    const redact = (message: unknown): void => {
+      (message as { keys: string[] }).keys[0] = '***';
+    };
+    asked.subscribe(redact);
+    afterTest(() => void asked.unsubscribe(redact));
+    const lock = await a.acquire('secret:1');
+    expect(lock.key).toBe('secret:1');
+    await lock.release();
+  });
+
   it('calls an unused lease that another call has left behind local', async () => {
     const { a } = start({ lingerMs: 1_000 });
     await a.withLock('k', {}, () => {});
@@ -173,6 +210,7 @@ describe('nestjs-locked:hold', () => {
       fencingToken: token,
       via: 'free',
       heldMs: 40,
+      end: 'released',
     });
   });
 
@@ -215,8 +253,42 @@ describe('nestjs-locked:hold', () => {
     await lock.release();
     expect(steps.at(-1)).toMatchObject({
       step: 'asyncEnd',
-      message: { lost: 'max-hold', heldMs: 1_000 },
+      message: { end: 'lost', lost: 'max-hold', heldMs: 1_000 },
     });
+  });
+
+  it('says that a key was not ours any more when it was released', async () => {
+    const { a, locks } = start();
+    const steps = listenTo<LockHoldMessage>('nestjs-locked:hold');
+    const lock = await a.acquire('k');
+    locks.entry('k').lock = undefined;
+    expect(await lock.release()).toBe(false);
+    expect(steps.at(-1)?.message).toMatchObject({ end: 'lost', lost: 'deleted' });
+  });
+
+  it('says that it is unknown whether the lock was released', async () => {
+    const locks = new TestLocks();
+    const steps = listenTo<LockHoldMessage>('nestjs-locked:hold');
+    const lock = await locks.service().acquire('k');
+    locks.storeDown();
+    await expect(lock.release()).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    expect(steps.at(-1)?.message.end).toBe('unknown');
+  });
+
+  it('runs the work in what a subscriber has set around it', async () => {
+    const { a } = start();
+    const around: string[] = [];
+    const { start: begins } = tracingChannel('nestjs-locked:hold');
+    const listener = (message: unknown): void => {
+      (message as WithAroundWork)[AROUND_WORK] = (work) => {
+        around.push('before');
+        return work();
+      };
+    };
+    begins.subscribe(listener);
+    afterTest(() => void begins.unsubscribe(listener));
+    await a.withLock('k', {}, () => void around.push('work'));
+    expect(around).toEqual(['before', 'work']);
   });
 
   it('has no message for a call that joins, nor for a subscriber that came later', async () => {
@@ -282,6 +354,17 @@ describe('nestjs-locked:event', () => {
     await Promise.all([first.release(), second.release()]);
   });
 
+  it('does not call a renewal late that nobody needed before, or that a slow answer has made due', async () => {
+    const { a, clock } = start({ leaseMs: 3_000, lingerMs: 2_500 });
+    await a.withLock('k', {}, () => {});
+    const messages = listenToEvents();
+    await clock.advance(1_800);
+    const lock = await a.acquire('k', { leaseMs: 900 });
+    await clock.advance(100);
+    expect(messages.map(({ event }) => event.type)).not.toContain('renewed-late');
+    await lock.release();
+  });
+
   it('does not call a renewal late that was due a moment ago', async () => {
     const { a, clock } = start({ leaseMs: 30_000 });
     const lock = await a.acquire('k');
@@ -290,5 +373,19 @@ describe('nestjs-locked:event', () => {
     await clock.advance(0);
     expect(messages.map(({ event }) => event.type)).toEqual(['renewed']);
     await lock.release();
+  });
+});
+
+/** Last, because the groups are those of the process. */
+describe('templates of keys that nobody knows', () => {
+  it('make a hundred groups at most', async () => {
+    const { a } = start();
+    const steps = listenTo<LockAcquireMessage>('nestjs-locked:acquire');
+    for (let i = 0; i < 150; i++) await a.withLock(`tenant${i}:cart`, {}, () => {});
+    await a.withLock('tenant1:cart', {}, () => {});
+    const templates = new Set(steps.map(({ message }) => message.template));
+    expect(templates.size).toBeLessThanOrEqual(101);
+    expect(templates).toContain('*');
+    expect(steps.at(-1)?.message.template).toBe('tenant1:*');
   });
 });

@@ -132,7 +132,8 @@ describe('locks that are nested in opposite orders', () => {
   it('are forgotten beyond a thousand, so that made-up templates do not stay in memory', async () => {
     const { engine, nest, rings } = start();
     await engine.withLock('outer:1', {}, async () => {
-      for (let i = 0; i < 1_000; i++) await engine.withLock(`made-up-${i}:1`, {}, () => {});
+      for (let i = 0; i < 1_000; i++)
+        await engine.withLock('key', {}, () => {}, 'made-up', `made-up-${i}:<id>`);
     });
     await nest(['a:1', 'b:1']);
     await nest(['b:1', 'a:1']);

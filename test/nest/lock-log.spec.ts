@@ -49,11 +49,11 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
   ],
   [
     { type: 'renewed-late', ...lock, lateMs: 12_000.4, remainingMs: 7_999.6, leases: 1 },
-    /^warn The lease of lock 'stock:1' of 'StockService\.take' was renewed 12000 ms late, with 8000 ms left: the event loop /,
+    /^warn The lease of lock 'stock:1' of 'StockService\.take' is renewed 12000 ms late, with 8000 ms left: the event loop /,
   ],
   [
     { type: 'renewed-late', ...lock, lateMs: 12_000, remainingMs: 8_000, leases: 3 },
-    /^warn The lease of lock 'stock:1' of 'StockService\.take' \(and those of 2 more, which have longer\) was renewed /,
+    /^warn The lease of lock 'stock:1' of 'StockService\.take' \(and those of 2 more, which have longer\) is renewed /,
   ],
   [
     { type: 'release-unknown', ...lock, cause, keepMs: 0, isAway: false },

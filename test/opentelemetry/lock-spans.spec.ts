@@ -11,6 +11,7 @@ import {
 } from '@opentelemetry/sdk-trace-base';
 import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
 import { instrumentLocks } from 'nestjs-locked/opentelemetry';
+import { TestLocks } from 'nestjs-locked/testing';
 import { channel, tracingChannel } from 'node:diagnostics_channel';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
@@ -30,11 +31,14 @@ class StockService {
   }
 }
 
-async function start() {
+function provider() {
   const exporter = new InMemorySpanExporter();
-  const tracerProvider = new BasicTracerProvider({
-    spanProcessors: [new SimpleSpanProcessor(exporter)],
-  });
+  const spanProcessors = [new SimpleSpanProcessor(exporter)];
+  return { exporter, tracerProvider: new BasicTracerProvider({ spanProcessors }) };
+}
+
+async function start() {
+  const { exporter, tracerProvider } = provider();
   const contexts = new AsyncLocalStorageContextManager().enable();
   context.setGlobalContextManager(contexts);
   afterTest(() => context.disable());
@@ -114,6 +118,9 @@ describe('the spans of a call', () => {
       firstHold?.spanContext().spanId,
     ]);
     expect(waited?.attributes['nestjs_locked.via']).toBe('local');
+    await stock.take(id);
+    const [, , last] = spans().filter(({ name }) => name === 'acquire stock:<id>');
+    expect(last?.links).toEqual([]);
   });
 
   it('say that somebody else had the lock, which is no failure', async () => {
@@ -144,19 +151,37 @@ describe('the spans of a call', () => {
     expect(status.code).toBe(SpanStatusCode.ERROR);
   });
 
-  it('fail with a wait that was ended by its signal', async () => {
+  it('say that the wait was ended by its signal, which is no failure either', async () => {
     const { locks, spans } = await start();
     const key = uniqueKey();
     const lock = await locks.acquire(key);
     const signal = AbortSignal.timeout(50);
     await expect(locks.acquire(key, { signal })).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
-    const failed = spans().find(({ status }) => status.code === SpanStatusCode.ERROR);
-    expect(failed).toMatchObject({
-      name: 'acquire *',
-      attributes: { 'nestjs_locked.outcome': 'aborted' },
-      events: [{ name: 'exception' }],
+    const [, aborted] = spans().filter(({ name }) => name === 'acquire *');
+    expect(aborted).toMatchObject({
+      attributes: { 'nestjs_locked.outcome': 'aborted', 'error.type': 'LOCK_ABORTED' },
+      status: { code: SpanStatusCode.UNSET },
+      events: [],
     });
     await lock.release();
+  });
+});
+
+describe('a request that Redis does not answer', () => {
+  it('is a failure, with the error', async () => {
+    const { tracerProvider, exporter } = provider();
+    afterTest(instrumentLocks({ tracerProvider }));
+    const locks = new TestLocks({ waitMs: 0 });
+    const service = locks.service();
+    locks.storeDown();
+    await expect(service.acquire('k')).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    expect(exporter.getFinishedSpans()).toMatchObject([
+      {
+        attributes: { 'nestjs_locked.outcome': 'failed', 'error.type': 'LOCK_STORE_FAILED' },
+        status: { code: SpanStatusCode.ERROR },
+        events: [{ name: 'exception' }],
+      },
+    ]);
   });
 });
 

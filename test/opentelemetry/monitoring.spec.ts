@@ -26,7 +26,7 @@ async function scraped(): Promise<string> {
   );
   const calls = [
     { ...of, via: 'free', waitedMs: 1 },
-    { ...of, error: new LockNotAcquiredError('busy', 'stock:1', 1), waitedMs: 1 },
+    { ...of, error: new LockNotAcquiredError('busy', 'stock:1', 1), waitedMs: 1, end: 'unknown' },
   ];
   for (const call of calls) {
     acquire?.start.publish(call);

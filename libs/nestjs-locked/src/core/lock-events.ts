@@ -48,7 +48,7 @@ export type LockEvent =
    */
   | (OfLock & { readonly type: 'renewed'; readonly marginMs: number })
   /**
-   * Renewals were sent late, because the event loop of this process was blocked or the machine was suspended. Reported
+   * Renewals are sent late, because the event loop of this process was blocked or the machine was suspended. Reported
    * once for all leases, with the one that has the least time left.
    * @param leases how many were late
    */

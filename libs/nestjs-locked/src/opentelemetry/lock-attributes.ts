@@ -1,4 +1,5 @@
 import type { Attributes } from '@opentelemetry/api';
+import type { LockAcquireMessage } from '../core/events/lock-messages.js';
 
 /** The names of attributes. Those of metrics have few values each: never a key. */
 export const ATTRIBUTE = {
@@ -26,18 +27,23 @@ export function commonAttributes(
   };
 }
 
-/** How a request for a lock ended. */
-export type Outcome = 'acquired' | 'busy' | 'queue-full' | 'aborted' | 'failed';
+/**
+ * How a request for a lock ended. `failed`: Redis did not answer or refused; `refused`: the call was a mistake, such as
+ * a wrong option; `restarted`: the transaction around it begins again with the lock.
+ */
+export type Outcome =
+  'acquired' | 'busy' | 'queue-full' | 'aborted' | 'restarted' | 'refused' | 'failed';
 
 const OUTCOMES: Readonly<Record<string, Outcome>> = {
   LOCK_NOT_ACQUIRED: 'busy',
   LOCK_QUEUE_FULL: 'queue-full',
   LOCK_ABORTED: 'aborted',
+  LOCK_STORE_FAILED: 'failed',
 };
 
-/** @param error that of the request; undefined if the lock was acquired */
-export function outcomeOf(error: unknown): Outcome {
-  return error === undefined ? 'acquired' : (OUTCOMES[errorTypeOf(error)] ?? 'failed');
+export function outcomeOf({ error, via }: Pick<LockAcquireMessage, 'error' | 'via'>): Outcome {
+  if (error !== undefined) return OUTCOMES[errorTypeOf(error)] ?? 'refused';
+  return via === undefined ? 'restarted' : 'acquired';
 }
 
 /** The code of a LockError, or the name of any other. */

@@ -24,7 +24,7 @@ export class LockMetrics {
   /** Calls that wait, and locks that are held since the given moment: those that were counted. */
   readonly #waiting = new WeakSet<object>();
   readonly #heldSince = new Map<object, { readonly at: number; readonly name: string }>();
-  /** The attributes of all locks so far, by name: of those of which none is held, the oldest is 0. */
+  /** The attributes of those that were held since the last observation, by name: of those held no more, it is 0. */
   readonly #seen = new Map<string, Attributes>();
   readonly #subscriptions: readonly (() => void)[];
 
@@ -92,7 +92,7 @@ export class LockMetrics {
     this.#waiters.add(-1, attributes);
     this.#waits.record(waitedMs / 1_000, {
       ...attributes,
-      [ATTRIBUTE.outcome]: outcomeOf(error),
+      [ATTRIBUTE.outcome]: outcomeOf(message),
       ...(via === undefined ? {} : { [ATTRIBUTE.via]: via }),
       ...(error === undefined ? {} : { [ATTRIBUTE.errorType]: errorTypeOf(error) }),
     });
@@ -108,10 +108,9 @@ export class LockMetrics {
 
   #released(message: LockHoldMessage): void {
     if (!this.#heldSince.delete(message)) return;
-    const { heldMs = 0, lost } = message;
+    const { heldMs = 0, end = 'released' } = message;
     const attributes = attributesOf(message);
     this.#held.add(-1, attributes);
-    const end = lost === undefined ? 'released' : 'lost';
     this.#holds.record(heldMs / 1_000, { ...attributes, [ATTRIBUTE.end]: end });
   }
 
@@ -139,8 +138,11 @@ export class LockMetrics {
     for (const { at, name } of this.#heldSince.values()) {
       if (!oldest.has(name)) oldest.set(name, now - at);
     }
-    for (const [name, attributes] of this.#seen)
-      result.observe((oldest.get(name) ?? 0) / 1_000, attributes);
+    for (const [name, attributes] of this.#seen) {
+      const ms = oldest.get(name);
+      if (ms === undefined) this.#seen.delete(name); // until it is held again, the last value stays
+      result.observe((ms ?? 0) / 1_000, attributes);
+    }
   };
 }
 

@@ -1,5 +1,4 @@
 import {
-  type Context,
   context,
   type Link,
   type Span,
@@ -8,21 +7,14 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api';
-import { AsyncLocalStorage } from 'node:async_hooks';
 import { ACQUIRE, HOLD } from '../core/events/lock-channels.js';
-import type { LockAcquireMessage, LockHoldMessage } from '../core/events/lock-messages.js';
+import {
+  AROUND_WORK,
+  type LockAcquireMessage,
+  type LockHoldMessage,
+  type WithAroundWork,
+} from '../core/events/lock-messages.js';
 import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
-
-/** Makes what a channel runs its work in the context of OpenTelemetry. */
-class ContextOfWork extends AsyncLocalStorage<Context> {
-  override run<R, Args extends unknown[]>(
-    here: Context,
-    work: (...args: Args) => R,
-    ...args: Args
-  ): R {
-    return context.with(here, work as (...args: unknown[]) => R, undefined, ...args);
-  }
-}
 
 /**
  * The spans `acquire <template>` and `hold <template>`. The work is inside of the latter, so that its queries and
@@ -33,13 +25,12 @@ export class LockSpans {
   readonly #spans = new WeakMap<object, Span>();
   /** The holds of this process, by key, for those who wait for them. */
   readonly #held = new Map<string, SpanContext>();
-  readonly #contextOfWork = new ContextOfWork();
   readonly #acquiring = {
     start: (message: unknown): void => this.#asked(message as LockAcquireMessage),
     asyncEnd: (message: unknown): void => this.#answered(message as LockAcquireMessage),
   };
   readonly #holding = {
-    start: (message: unknown): void => void this.#began(message as LockHoldMessage),
+    start: (message: unknown): void => this.#began(message as LockHoldMessage & WithAroundWork),
     asyncEnd: (message: unknown): void => this.#released(message as LockHoldMessage),
   };
 
@@ -47,9 +38,6 @@ export class LockSpans {
     this.#tracer = tracer;
     ACQUIRE.start.subscribe(this.#acquiring.start);
     ACQUIRE.asyncEnd.subscribe(this.#acquiring.asyncEnd);
-    HOLD.start.bindStore(this.#contextOfWork, (message) =>
-      trace.setSpan(context.active(), this.#began(message as LockHoldMessage)),
-    );
     HOLD.start.subscribe(this.#holding.start);
     HOLD.asyncEnd.subscribe(this.#holding.asyncEnd);
   }
@@ -57,7 +45,6 @@ export class LockSpans {
   end(): void {
     ACQUIRE.start.unsubscribe(this.#acquiring.start);
     ACQUIRE.asyncEnd.unsubscribe(this.#acquiring.asyncEnd);
-    HOLD.start.unbindStore(this.#contextOfWork);
     HOLD.start.unsubscribe(this.#holding.start);
     HOLD.asyncEnd.unsubscribe(this.#holding.asyncEnd);
   }
@@ -75,11 +62,12 @@ export class LockSpans {
     this.#spans.set(message, span);
   }
 
-  /** The holds of this process for which the call has to wait. */
+  /** The holds of this process for which the call has to wait, without the one in which it is made. */
   #holdersOf({ service, keys }: LockAcquireMessage): Link[] {
+    const here = trace.getSpanContext(context.active())?.spanId;
     return keys.flatMap((key) => {
       const holder = this.#held.get(ofService(service, key));
-      return holder === undefined ? [] : { context: holder };
+      return holder === undefined || holder.spanId === here ? [] : { context: holder };
     });
   }
 
@@ -87,16 +75,15 @@ export class LockSpans {
     const span = this.#spans.get(message);
     if (span === undefined) return; // it was asked before there were spans
     const { error, via } = message;
-    const outcome = outcomeOf(error);
+    const outcome = outcomeOf(message);
     span.setAttribute(ATTRIBUTE.outcome, outcome);
     if (via !== undefined) span.setAttribute(ATTRIBUTE.via, via);
-    if (error !== undefined) failed(span, error);
+    if (error !== undefined) span.setAttribute(ATTRIBUTE.errorType, errorTypeOf(error));
+    if (outcome === 'failed' || outcome === 'refused') failed(span, error as Error);
     span.end();
   }
 
-  #began(message: LockHoldMessage): Span {
-    const known = this.#spans.get(message);
-    if (known !== undefined) return known;
+  #began(message: LockHoldMessage & WithAroundWork): void {
     const { service, template, keys, label, fencingToken, via } = message;
     const span = this.#tracer.startSpan(`hold ${template}`, {
       attributes: {
@@ -108,18 +95,23 @@ export class LockSpans {
     });
     this.#spans.set(message, span);
     for (const key of keys) this.#held.set(ofService(service, key), span.spanContext());
-    return span;
+    const here = trace.setSpan(context.active(), span);
+    const outer = message[AROUND_WORK];
+    message[AROUND_WORK] = (work) => {
+      const inside = (): ReturnType<typeof work> => context.with(here, work);
+      return outer === undefined ? inside() : outer(inside);
+    };
   }
 
   #released(message: LockHoldMessage): void {
     const span = this.#spans.get(message);
     if (span === undefined) return;
-    const { service, keys, lost } = message;
+    const { service, keys, end = 'released', lost } = message;
     for (const key of keys) {
       const name = ofService(service, key);
       if (this.#held.get(name) === span.spanContext()) this.#held.delete(name);
     }
-    span.setAttribute(ATTRIBUTE.end, lost === undefined ? 'released' : 'lost');
+    span.setAttribute(ATTRIBUTE.end, end);
     if (lost !== undefined) {
       span.setAttribute(ATTRIBUTE.reason, lost);
       span.setStatus({ code: SpanStatusCode.ERROR, message: `the lock was lost (${lost})` });
@@ -139,10 +131,8 @@ function ofService(service: string | undefined, key: string): string {
   return `${service ?? ''} ${key}`;
 }
 
-/** A lock that somebody else has is an answer, and no failure of the request. */
-function failed(span: Span, error: unknown): void {
-  span.setAttribute(ATTRIBUTE.errorType, errorTypeOf(error));
-  if (outcomeOf(error) === 'busy') return;
-  span.recordException(error as Error);
-  span.setStatus({ code: SpanStatusCode.ERROR, message: (error as Error).message });
+/** Answers, such as that somebody else has the lock, are no failures. */
+function failed(span: Span, error: Error): void {
+  span.recordException(error);
+  span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
 }

@@ -60,9 +60,9 @@ export class HandedOutLocks {
     const onReleased =
       trace === undefined
         ? this.#onReleased
-        : () => {
+        : (wasHeld?: boolean) => {
             this.#onReleased();
-            trace.ended();
+            trace.ended(wasHeld);
           };
     return new HeldLock(levels, this.#ambient, loopTurn, onReleased, this.#runInTransaction);
   }

@@ -32,7 +32,7 @@ export class HeldLock implements Lock {
   readonly #levels: readonly ReentryLevel[];
   readonly #ambient: AmbientHolds;
   readonly #loopTurn: LoopTurn;
-  readonly #onReleased: () => void;
+  readonly #onReleased: (wasHeld?: boolean) => void;
   readonly #runInTransaction: RunInTransaction;
   /** The joint signal of several keys, once requested. */
   #joint: JointSignal | undefined;
@@ -43,14 +43,15 @@ export class HeldLock implements Lock {
 
   /**
    * @param levels one for each key, in the order in which they were taken; at least one
-   * @param onReleased called when the release has been answered
+   * @param onReleased called when the release has been answered, with whether the lock was ours until then, or has
+   * failed
    * @param runInTransaction used when the holds become the current ones of a context
    */
   constructor(
     levels: readonly ReentryLevel[],
     ambient: AmbientHolds,
     loopTurn: LoopTurn,
-    onReleased: () => void,
+    onReleased: (wasHeld?: boolean) => void,
     runInTransaction: RunInTransaction,
   ) {
     this.#levels = levels;
@@ -215,15 +216,20 @@ export class HeldLock implements Lock {
   }
 
   async #release(): Promise<boolean> {
+    let wasHeld: boolean | undefined;
     try {
-      if (this.#levels.length === 1) return await this.#first.close();
-      const answers = await Promise.all([...this.#levels].reverse().map((level) => level.close()));
-      return answers.every(Boolean);
+      wasHeld =
+        this.#levels.length === 1
+          ? await this.#first.close()
+          : (await Promise.all([...this.#levels].reverse().map((level) => level.close()))).every(
+              Boolean,
+            );
+      return wasHeld;
     } finally {
       this.#hasEnded = true;
       this.#joint?.detach();
       this.#here?.released();
-      this.#onReleased();
+      this.#onReleased(wasHeld);
     }
   }
 

@@ -1,5 +1,10 @@
 import { HOLD } from '../events/lock-channels.js';
-import type { LockHoldMessage, Unfinished } from '../events/lock-messages.js';
+import {
+  AROUND_WORK,
+  type LockHoldMessage,
+  type Unfinished,
+  type WithAroundWork,
+} from '../events/lock-messages.js';
 import type { Hold } from '../queue/hold.js';
 import { templateOf } from '../template-of.js';
 import type { Clock } from '../time/clock.js';
@@ -50,19 +55,23 @@ export class HoldTrace {
   /** Runs the work with the stores that subscribers have bound. */
   run<T>(work: () => T): T {
     return HOLD.start.runStores(this.#message, () => {
+      const around = (this.#message as WithAroundWork)[AROUND_WORK];
       try {
-        return work();
+        return around === undefined ? work() : around(work);
       } finally {
         HOLD.end.publish(this.#message);
       }
     });
   }
 
-  /** Called when the lock was released, or the release has failed. */
-  ended(): void {
+  /** @param wasHeld whether the lock was ours until its release; undefined if that is unknown */
+  ended(wasHeld: boolean | undefined): void {
     this.#message.heldMs = this.#clock.now() - this.#startedAt;
-    const lost = this.#holds.find(({ lostReason }) => lostReason !== undefined)?.lostReason;
+    const reason = this.#holds.find(({ lostReason }) => lostReason !== undefined)?.lostReason;
+    const lost = reason ?? (wasHeld === false ? 'deleted' : undefined);
+    const isUnknown = wasHeld === undefined || this.#holds.some(({ doubt }) => doubt !== undefined);
     if (lost !== undefined) this.#message.lost = lost;
+    this.#message.end = lost !== undefined ? 'lost' : isUnknown ? 'unknown' : 'released';
     HOLD.asyncStart.publish(this.#message);
     HOLD.asyncEnd.publish(this.#message);
   }

@@ -52,7 +52,6 @@ export class LockEngine implements LockRunner {
   readonly [IS_LOCK_ENGINE] = true;
   /** The locks of this service, as the transactions of an ORM see them. */
   readonly inTransactions: LocksInTransactions;
-  readonly #name: string | undefined;
   readonly #calls: CallParts;
   readonly #acquired: AcquiredLocks;
   readonly #handedOut: HandedOutLocks;
@@ -70,7 +69,6 @@ export class LockEngine implements LockRunner {
     // Parts and queues depend on each other: when the machine has slept, the parts ask the queues for their leases.
     const parts = assembleParts({ ...supplies, clock, random, name }, () => queues);
     const queues = new QueuesByKey(parts);
-    this.#name = name;
     this.inTransactions = new LocksInTransactions(parts, queues, { name, keyPrefix });
     this.#calls = this.inTransactions.calls;
     this.#handedOut = this.inTransactions.handedOut;
@@ -176,7 +174,8 @@ export class LockEngine implements LockRunner {
     const keys = inOrder(asked);
     if (!ACQUIRE.hasSubscribers) return this.#whenOpen(keys, options, callSite);
     const take = (): Promise<readonly ReentryLevel[]> => this.#whenOpen(keys, options, callSite);
-    return tracedAcquire(this.#calls.parts.clock, this.#name, keys, options, take);
+    const { inTransactions } = this;
+    return tracedAcquire(this.#calls.parts.clock, inTransactions.name, keys, options, take);
   }
 
   #whenOpen(

@@ -6,6 +6,7 @@ import { NestingOrder } from '../calls/nesting-order.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { keptLevels } from '../calls/transaction-registry.js';
+import { ACQUIRE } from '../events/lock-channels.js';
 import { inOrder } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { ReportLockEvent } from '../lock-events.js';
@@ -13,6 +14,7 @@ import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { ResolvedTransactionOptions } from '../transaction.options.js';
+import { tracedAcquire } from './traced-acquire.js';
 
 /** Distinguishes the locks of one service from those of another. */
 export interface ServiceName {
@@ -29,9 +31,12 @@ export class LocksInTransactions implements TransactionalLocks {
   readonly calls: CallParts;
   readonly handedOut: HandedOutLocks;
   readonly acquired = new AcquiredLocks();
+  /** The name of the service, if there are several. */
+  readonly name: string | undefined;
   readonly #keyPrefix: string | undefined;
 
   constructor(parts: EngineParts, queues: QueuesByKey, { name, keyPrefix }: ServiceName) {
+    this.name = name;
     const ambient = new AmbientHolds(() => keptLevels(this));
     this.calls = { parts, queues, ambient, nestings: new NestingOrder() };
     this.handedOut = new HandedOutLocks(parts, ambient, this, name);
@@ -77,7 +82,12 @@ export class LocksInTransactions implements TransactionalLocks {
     options: ResolvedLockOptions,
     work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T> {
-    const levels = await this.take(inOrder(keys), options);
+    const sorted = inOrder(keys);
+    const take = (): Promise<readonly ReentryLevel[]> => this.take(sorted, options);
+    const { clock } = this.calls.parts;
+    const levels = await (ACQUIRE.hasSubscribers
+      ? tracedAcquire(clock, this.name, sorted, options, take)
+      : take());
     for (const level of levels) level.isOfTransaction = true;
     const acquired = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     return this.handedOut.run(levels, () => work(acquired));

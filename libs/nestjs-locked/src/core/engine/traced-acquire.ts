@@ -2,6 +2,7 @@ import { acquiredVia } from '../calls/acquired-via.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { ACQUIRE } from '../events/lock-channels.js';
 import type { LockAcquireMessage, Unfinished } from '../events/lock-messages.js';
+import { LockError } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { templateOf } from '../template-of.js';
 import type { Clock } from '../time/clock.js';
@@ -18,7 +19,7 @@ export async function tracedAcquire(
 ): Promise<Levels> {
   const message: Unfinished<LockAcquireMessage> = {
     service,
-    keys,
+    keys: [...keys],
     template: templateOf(keys[0] as string, template),
     label,
     waitMs,
@@ -32,8 +33,11 @@ export async function tracedAcquire(
     message.via = acquiredVia(levels);
     return levels;
   } catch (error) {
-    message.error = error;
-    ACQUIRE.error.publish(message);
+    // Anything else makes the transaction around the call begin again.
+    if (error instanceof LockError) {
+      message.error = error;
+      ACQUIRE.error.publish(message);
+    }
     throw error;
   } finally {
     message.waitedMs = clock.now() - since;

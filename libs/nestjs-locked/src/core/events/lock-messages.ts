@@ -38,7 +38,10 @@ export interface LockAcquireMessage extends OfCall {
   readonly waitedMs?: number;
   /** Set at the end, if the call has the lock. */
   readonly via?: AcquiredVia;
-  /** Set at the end, if the call does not have the lock: a LockError. */
+  /**
+   * Set at the end, if the call does not have the lock: a LockError. With neither this nor `via`, the transaction
+   * around the call is rolled back, and begins again with the lock (`insideTransaction: 'restart'`).
+   */
   readonly error?: unknown;
 }
 
@@ -54,8 +57,23 @@ export interface LockHoldMessage extends OfCall {
   readonly via: AcquiredVia;
   /** Set at the end: how long it was held, in milliseconds. */
   readonly heldMs?: number;
+  /**
+   * Set at the end. `unknown`: the release or a COMMIT under the lock was not answered, so it ends with its lease.
+   */
+  readonly end?: 'released' | 'lost' | 'unknown';
   /** Set at the end, if it was lost before. */
   readonly lost?: LockLostReason;
+}
+
+/**
+ * What a subscriber of `start` may set on the message of a hold, to run the work in a context that has no
+ * `AsyncLocalStorage` to bind, as that of OpenTelemetry. Of several, the first is the outermost.
+ */
+export const AROUND_WORK = Symbol.for('nestjs-locked/AroundWork');
+
+/** A message with such a function. */
+export interface WithAroundWork {
+  [AROUND_WORK]?: <T>(work: () => T) => T;
 }
 
 /** A message while it is written. */

@@ -48,6 +48,8 @@ export class LeaseRenewal implements Renewable {
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
   #lateMs = 0;
+  /** When the present `dueAt` was known: a renewal that was due before is not late because of us. */
+  #knownAt: number;
   /** Whether the latest renewal was not answered. */
   #hasFailed = false;
   /** Whether a renewal of the watchdog is in flight. */
@@ -75,6 +77,7 @@ export class LeaseRenewal implements Renewable {
     this.#numbers = numbers;
     this.leaseMs = grant.leaseMs;
     this.dueAt = renewalDueAt(grant.introducedAt, grant.lengthMs);
+    this.#knownAt = parts.clock.now();
   }
 
   get deadline(): number {
@@ -122,6 +125,12 @@ export class LeaseRenewal implements Renewable {
     this.#parts.watchdog.flush();
   }
 
+  /** Called when a call gets the lease, which was perhaps not renewed while nobody had it. */
+  neededFor(leaseMs: number): void {
+    this.leaseMs = leaseMs;
+    this.#knownAt = this.#parts.clock.now();
+  }
+
   /** Renews the lease for this long, before any call gets it. */
   confirm(leaseMs: number): void {
     if (this.#isHearsay) this.#numbers.awaitConfirmation();
@@ -133,7 +142,7 @@ export class LeaseRenewal implements Renewable {
 
   /** Called when a renewal is due: sends it with the others of this round. */
   collect(): void {
-    this.#lateMs = this.#parts.clock.now() - this.dueAt;
+    this.#lateMs = this.#parts.clock.now() - Math.max(this.dueAt, this.#knownAt);
     this.dueAt = Infinity;
     this.#parts.watchdog.collect(this);
     this.#user.reschedule();
@@ -236,6 +245,7 @@ export class LeaseRenewal implements Renewable {
     if (areNew && this.#numbers.areUnused) this.#numbers.replaced(blockEnd, reserves);
     else this.#numbers.reserved(blockEnd);
     this.#hasFailed = false;
+    this.#knownAt = this.#parts.clock.now();
     // Not later, however far the lease was prolonged: a renewal also detects that the key was deleted.
     const dueAt = renewalDueAt(sentAt, Math.min(leaseMs, this.leaseMs));
     this.dueAt = this.#endsByItself ? Infinity : dueAt;

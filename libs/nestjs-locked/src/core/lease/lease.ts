@@ -122,7 +122,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     }
     this.readiness.used();
     this.#isResting = false;
-    this.renewal.leaseMs = options.leaseMs;
+    this.renewal.neededFor(options.leaseMs);
     this.#state = 'ours';
     return this.numbers.next();
   }

@@ -46,6 +46,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Set while the lease waits for the next turn of the event loop to go to the next call. */
   #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
+  /** Whether a request was told to wait since the last lease. */
+  #hasWaited = false;
 
   constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
     this.#parts = parts;
@@ -292,13 +294,15 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   granted(from: object, grant: LeaseGrant): void {
     this.#detach(from);
-    this.#occupancy = new Occupancy(this.#parts, this.key, this, grant);
+    this.#occupancy = new Occupancy(this.#parts, this.key, this, grant, this.#hasWaited);
+    this.#hasWaited = false;
     this.#answered();
     this.#occupancy.lease.start();
   }
 
   /** Refuses calls whose wait is over, because somebody else has the key; the others keep waiting. */
   mustWait(): void {
+    this.#hasWaited = true;
     this.#answered();
     this.#stopAwaiting();
     this.#calls.refuseAllAtEnd();

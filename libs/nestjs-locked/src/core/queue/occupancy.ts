@@ -25,6 +25,8 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   readonly #handovers: HandoverBudget;
   /** Whether another process may have had the key before. */
   readonly #isHandedOver: boolean;
+  /** Whether a call of this process has had it. */
+  #isLeftHere = false;
   /** The hold of the call inside. */
   #hold: Hold | undefined;
   /** The hold that has just ended, while the queue decides who is next. */
@@ -33,11 +35,18 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
   #template: string | undefined;
   #idleUntil = Infinity;
 
-  constructor(parts: EngineParts, key: string, user: LeaseUser, grant: LeaseGrant) {
+  /** @param hasWaited whether the queue was told to wait for the lease */
+  constructor(
+    parts: EngineParts,
+    key: string,
+    user: LeaseUser,
+    grant: LeaseGrant,
+    hasWaited: boolean,
+  ) {
     this.#parts = parts;
     this.#user = user;
     this.#handovers = new HandoverBudget(parts.clock, parts.options.localHandovers);
-    this.#isHandedOver = grant.cameBy !== 'answer';
+    this.#isHandedOver = hasWaited;
     if (grant.waiters > 0) this.#handovers.limit();
     this.lease = new Lease(parts, key, user, this, grant);
   }
@@ -109,14 +118,16 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
    * @returns undefined if the store must confirm the lease first, or if it has just ended: the call keeps waiting
    */
   handOut(options: ResolvedLockOptions, isOneOfSeveral: boolean): Hold | undefined {
-    const via = this.#nextVia;
-    if (this.#before !== undefined) this.#handovers.spend();
+    if (this.#before !== undefined) {
+      this.#handovers.spend();
+      this.#isLeftHere = true;
+    }
     this.#before = undefined;
     this.#parts.noticeSuspend();
     if (this.lease.state === 'over') return undefined; // the suspend has ended an idle lease: the key is requested again
     const number = this.lease.take(options);
     if (number === undefined) return undefined;
-    const hold = new Hold(this.#parts, this.lease, this, number, options, via);
+    const hold = new Hold(this.#parts, this.lease, this, number, options, this.#nextVia);
     this.#hold = hold;
     this.#label = options.label;
     this.#template = options.template;
@@ -127,7 +138,7 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
 
   /** How the next call gets it. */
   get #nextVia(): AcquiredVia {
-    if (this.#before !== undefined) return 'local';
+    if (this.#isLeftHere) return 'local';
     return this.#isHandedOver ? 'handed-over' : 'free';
   }
 

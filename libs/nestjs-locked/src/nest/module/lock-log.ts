@@ -131,7 +131,7 @@ export class LockLog {
     const { lateMs, remainingMs, leases } = event;
     const others = leases === 1 ? '' : ` (and those of ${leases - 1} more, which have longer)`;
     this.#logger.warn(
-      `The lease of lock ${lockName(event)}${others} was renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows: move it to a worker thread, or let the event loop turn in between`,
+      `The lease of lock ${lockName(event)}${others} is renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows: move it to a worker thread, or let the event loop turn in between`,
     );
   }
 

@@ -74,12 +74,11 @@ export class RepeatedRuns implements RunMemory {
       } catch (error) {
         if (!run.isRepeated) throw run.told(error);
         this.#runs++;
-        this.#tellRestarted();
       }
     }
   }
 
-  /** Not told if the transaction begins anew for a lock that was acquired meanwhile: nothing was requested inside. */
+  /** Told when the keys are held. A run that begins anew without any is not told: nothing was requested inside. */
   #tellRestarted(): void {
     const asked = this.#wanted.at(-1);
     if (asked === undefined) return;
@@ -142,6 +141,7 @@ export class RepeatedRuns implements RunMemory {
     if (wanted.length === 0) return once();
     this.#waitingSince = systemClock.now();
     return this.#taking(inBatches(wanted.sort(inOneOrder)), run, () => {
+      if (this.#runs > 0) this.#tellRestarted();
       this.#waitedMs = this.#waited();
       this.#waitingSince = undefined;
       return once();
