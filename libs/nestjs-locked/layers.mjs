@@ -238,6 +238,7 @@ export const ROOMS = [
       'core',
       'core/runtime',
       'core/time',
+      'core/keys',
       'core/calls',
       'core/engine',
       'redis/connection/server',

@@ -17,10 +17,10 @@ import { isReplyError } from './scripts/reply-error.js';
 import { readInspectReply } from './scripts/script-replies.js';
 
 export interface RedisLockInspectorOptions {
-  readonly servers: LockServers;
+  readonly servers: Pick<LockServers, 'run' | 'each' | 'isReady'>;
   readonly clock: Clock;
   readonly keys: RedisKeys;
-  readonly scripts: LockScripts;
+  readonly scripts: Pick<LockScripts, 'inspect' | 'revoke'>;
   readonly processId: string;
   /** The prefix that the connection itself puts before the keys of its commands. */
   readonly connectionPrefix: string;

@@ -1,11 +1,11 @@
 import { inspect, type InspectOptions } from 'node:util';
 import { assertIsObject } from '../core/arguments.js';
+import { DEFAULT_KEY_PREFIX } from '../core/keys/key-prefix.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import { assertOptions, type OptionTable } from '../core/option.js';
 import { SERVICE_OPTIONS } from '../core/option-tables.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { ENGINE_FACTORY, type EngineFactory } from '../nest/module/engine-factory.js';
-import { DEFAULT_KEY_PREFIX } from '../nest/module/module-option-table.js';
 import { OPTIONS_TOKEN } from '../nest/module/redis-lock.module-definition.js';
 import type { RedisLockModuleOptions } from '../nest/module/redis-lock.options.js';
 import { DEFAULT_LOCKS } from './lock-testing.module.js';

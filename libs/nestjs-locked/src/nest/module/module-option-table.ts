@@ -1,4 +1,5 @@
 import type { ConfigurableModuleAsyncOptions } from '@nestjs/common';
+import { assertKeyPrefix, DEFAULT_KEY_PREFIX } from '../../core/keys/key-prefix.js';
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import { flag, must, type OptionTable, wholeNumber } from '../../core/option.js';
 import { adviceForEach } from '../../core/option-advice.js';
@@ -8,8 +9,6 @@ import { connectionOptionsIn } from '../../redis/connection/server/connection-op
 import { requiredReplicas } from '../../redis/connection/server/required-replicas.js';
 import { FENCE_KEEP_MS, START_MS } from '../../redis/store-defaults.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
-
-export const DEFAULT_KEY_PREFIX = 'lock:';
 
 const milliseconds = wholeNumber(0, 'milliseconds');
 
@@ -22,10 +21,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
   },
   keyPrefix: {
     default: DEFAULT_KEY_PREFIX,
-    check: must(
-      `a string without braces or white space, such as '${DEFAULT_KEY_PREFIX}'; the library adds the braces that a cluster needs`,
-      (value) => typeof value === 'string' && !/[{}\s]/.test(value),
-    ),
+    check: assertKeyPrefix,
     otherNames: ['prefix', 'namespace', 'lockkeyprefix'],
     text: 'Precedes every key and channel. Services with the same prefix exclude each other',
   },

@@ -1,11 +1,12 @@
 import { LockEngine } from '../../core/engine/lock-engine.js';
+import { DEFAULT_KEY_PREFIX } from '../../core/keys/key-prefix.js';
 import type { LockEvent } from '../../core/lock-events.js';
 import { withDefaults } from '../../core/option.js';
 import { resolveServiceOptions } from '../../core/resolved.options.js';
 import type { EngineFactory } from './engine-factory.js';
 import { LockLifecycle } from './lock-lifecycle.js';
 import { LockLog } from './lock-log.js';
-import { adviceForUnknown, DEFAULT_KEY_PREFIX, MODULE_OPTIONS } from './module-option-table.js';
+import { adviceForUnknown, MODULE_OPTIONS } from './module-option-table.js';
 import type { RedisLockModuleOptions } from './redis-lock.options.js';
 
 /** Makes the locks of a module, without connecting to anything yet. @throws LockConfigError */
