@@ -207,6 +207,26 @@ export const ROOMS = [
     packages: ['@opentelemetry/api'],
   },
 
+  // The program for operators, which no application loads.
+  {
+    name: 'cli',
+    rooms: [
+      'core',
+      'core/runtime',
+      'core/keys',
+      'core/store',
+      'core/time',
+      'redis/scripts',
+      'redis/connection/server',
+      'redis/connection/silence',
+      'redis/connection/traffic',
+      'redis/connection/proof',
+      'redis/connection',
+      'redis',
+    ],
+    packages: ['ioredis'],
+  },
+
   // Nest.
   { name: 'nest/result', rooms: ['core'], packages: ['@nestjs/common', 'rxjs'] },
   {

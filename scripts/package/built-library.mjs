@@ -13,17 +13,30 @@ export class BuiltLibrary {
     /** Packages that are installed with the library, whatever the application is. */
     this.dependencies = Object.keys(manifest.dependencies);
     this.packages = [...this.dependencies, ...Object.keys(manifest.peerDependencies ?? {})];
+    const nameOf = (path) => path.replace(/^\.\/dist\/|\.js$/g, '');
     /** Their paths in `dist` and in `dist/modules`, without an extension. */
     this.entries = Object.values(manifest.exports)
       .filter((targets) => typeof targets !== 'string')
-      .map((targets) => targets.import.default.replace(/^\.\/dist\/|\.js$/g, ''));
+      .map((targets) => nameOf(targets.import.default));
+    /** The same of the programs, which are ES modules, and have no declarations. */
+    this.programs = Object.values(manifest.bin ?? {}).map(nameOf);
   }
 
-  /** @param {string} extension of the files @returns the entry points, as bundlers want them */
+  /**
+   * @param {string} extension of the files
+   * @returns the entry points, as bundlers want them
+   */
   input(extension) {
-    return Object.fromEntries(
-      this.entries.map((name) => [name, join(this.modules, name + extension)]),
-    );
+    return this.#files(this.entries, extension);
+  }
+
+  /** @returns the entry points and programs, as bundlers want them */
+  inputWithPrograms() {
+    return this.#files([...this.entries, ...this.programs], '.js');
+  }
+
+  #files(names, extension) {
+    return Object.fromEntries(names.map((name) => [name, join(this.modules, name + extension)]));
   }
 
   /** The path of a module below `dist/modules`, with `/`. */
@@ -59,7 +72,7 @@ export class SharedModules {
   constructor(library, graph) {
     this.#library = library;
     this.#graph = graph;
-    const entries = Object.values(library.input('.js'));
+    const entries = Object.values(library.inputWithPrograms());
     this.#neededAtOnce = reachedFrom(entries[0], graph);
     const others = [...graph.keys()].filter((id) => entries.includes(id) || !this.#isShared(id));
     const imported = others.flatMap((id) => importsOf(graph.get(id)));
@@ -105,7 +118,7 @@ function reachedFrom(entry, graph) {
 async function readGraph(library) {
   const graph = new Map();
   const bundle = await rolldown({
-    input: library.input('.js'),
+    input: library.inputWithPrograms(),
     platform: 'node',
     external: library.isExternal,
     onLog: refuse,

@@ -32,14 +32,14 @@ export async function bundleCode(library) {
       },
     },
   });
-  for (const [format, dir, folder] of [
-    ['esm', library.dist, 'cjs/shared'],
-    ['cjs', commonJs, 'shared'],
+  for (const [format, dir, folder, input] of [
+    ['esm', library.dist, 'cjs/shared', library.inputWithPrograms()],
+    ['cjs', commonJs, 'shared', library.input('.js')],
   ]) {
     // Where it would be if the bundles were where the modules are.
     const fileOf = (id) => join(library.modules, folder, `${shared.bundleOf(id)}.js`);
     await write(library, {
-      input: library.input('.js'),
+      input,
       plugins: [linksTo(shared, fileOf), importsAtOnce],
       output: { format, dir },
     });

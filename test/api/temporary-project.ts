@@ -21,11 +21,14 @@ export class TemporaryProject {
 
   /** Makes packages available that are installed here; their own dependencies are found from where they are. */
   link(...names: readonly string[]): void {
-    for (const name of names) {
-      const link = join(this.folder, 'node_modules', name);
-      mkdirSync(dirname(link), { recursive: true });
-      symlinkSync(join(ROOT, 'node_modules', name), link, 'junction');
-    }
+    for (const name of names) this.linkAs(name, name);
+  }
+
+  /** The same for one package that is installed here under another name. */
+  linkAs(name: string, installed: string): void {
+    const link = join(this.folder, 'node_modules', name);
+    mkdirSync(dirname(link), { recursive: true });
+    symlinkSync(join(ROOT, 'node_modules', installed), link, 'junction');
   }
 
   /** Copies the listed files of a package, so that it is found like an installed one and has no way back. */

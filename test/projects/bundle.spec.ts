@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { ROOT } from '../api/markdown.js';
 import { TemporaryProject } from '../api/temporary-project.js';
@@ -15,11 +17,11 @@ describe('the bundler', () => {
   const projects: TemporaryProject[] = [];
   afterAll(() => projects.forEach((project) => project.remove()));
 
-  /** A library of these modules, and the result of bundling it. */
-  const bundle = async (modules: Record<string, string>) => {
+  /** A library of these modules, with fields of its package.json, and the result of bundling it. */
+  const bundle = async (modules: Record<string, string>, fields: object = {}) => {
     const project = new TemporaryProject();
     projects.push(project);
-    project.write('package.json', MANIFEST);
+    project.write('package.json', { ...MANIFEST, ...fields });
     for (const [path, text] of Object.entries(modules)) project.write(`dist/modules/${path}`, text);
     project.write(
       'bundle.mjs',
@@ -71,6 +73,31 @@ describe('the bundler', () => {
     );
     const { stdout } = await project.node(['later.cjs']);
     expect(stdout).toBe('false Program true\nfalse\n2 true\n');
+  });
+
+  it('makes a program an ES module only, and no part of what an entry point loads', async () => {
+    const { project, message } = await bundle(
+      {
+        'index.js': `export { one } from './a/one.js';`,
+        'a/one.js': `export const one = 1;`,
+        'cli/main.js': `#!/usr/bin/env node
+          import { of } from 'rxjs'; import { one } from '../a/one.js'; import { text } from './text.js';
+          console.log(text, typeof of, one);`,
+        'cli/text.js': `export const text = 'runs';`,
+      },
+      { bin: { program: './dist/cli/main.js' } },
+    );
+    expect(message).toBe('');
+    project.link('rxjs');
+    expect((await project.node(['dist/cli/main.js'])).stdout).toBe('runs function 1\n');
+    expect(readFileSync(join(project.folder, 'dist/cli/main.js'), 'utf8')).toMatch(/^#!\/usr/);
+    expect(existsSync(join(project.folder, 'dist/cjs/cli'))).toBe(false);
+    project.write(
+      'load.cjs',
+      `require('./dist/cjs/index.js');
+       console.log(Object.keys(require.cache).filter((path) => path.includes('cli')).length);`,
+    );
+    expect((await project.node(['load.cjs'])).stdout).toBe('0\n');
   });
 
   it('keeps CommonJS as strict as the modules are', async () => {

@@ -1,11 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { readFileSync } from 'node:fs';
+import { chmodSync, readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { LIBRARY } from '../api/entry-points.js';
 import { importsOf } from '../api/module-imports.js';
 import { TemporaryProject } from '../api/temporary-project.js';
 import { runCommand, UNGUARDED } from '../support/run-command.js';
+import { useRedis } from '../support/shared-redis.js';
+import { uniqueKey } from '../support/unique-key.js';
 
 const PROGRAMS = fileURLToPath(new URL('../../node_modules/.bin/', import.meta.url));
 const PEERS = ['@nestjs/common', '@nestjs/core', 'ioredis', 'reflect-metadata', 'rxjs'];
@@ -126,6 +128,8 @@ const STOCK = `
 `;
 
 describe('in a project of its own', () => {
+  const redis = useRedis();
+
   it('an ES module and a CommonJS file can each use it [D156]', async () => {
     project.write(
       'esm.mjs',
@@ -235,6 +239,38 @@ describe('in a project of its own', () => {
     );
     expect((await project.node(['reset.cjs'])).stdout).toBe('true\n');
   });
+
+  it.each([
+    { type: 'module', ioredis: 'ioredis' },
+    { type: 'commonjs', ioredis: 'ioredis5' },
+  ])(
+    'its program runs in a project of type $type that has $ioredis and no Nest',
+    async ({ type, ioredis }) => {
+      const empty = new TemporaryProject();
+      try {
+        empty.write('package.json', { type });
+        empty.copy('nestjs-locked', LIBRARY, files);
+        empty.linkAs('ioredis', ioredis);
+        const { bin } = JSON.parse(read('package.json')) as { bin: Record<string, string> };
+        const program = join(
+          empty.folder,
+          'node_modules/nestjs-locked',
+          bin['nestjs-locked'] ?? '',
+        );
+        chmodSync(program, 0o755); // as npm does
+        const key = uniqueKey('packed');
+        const args = ['inspect', key, '--json', '--redis', redis.url];
+        const inspected = await runCommand(program, args, empty.folder);
+        expect(inspected).toEqual({ code: 1, stdout: 'null\n', stderr: `Nobody holds ${key}.\n` });
+        const loads = `import(${JSON.stringify(program)})`; // which runs it
+        const evaluated = await empty.node([`--input-type=${type}`, '-e', loads]);
+        expect(evaluated.code).toBe(2);
+        expect(evaluated.stderr).toContain('Write a command');
+      } finally {
+        empty.remove();
+      }
+    },
+  );
 
   it('its types are found in every way in which TypeScript looks for modules', async () => {
     const projects = [

@@ -1,0 +1,80 @@
+import type { LockHolder } from '../core/lock-info.js';
+import { shownDuration } from './duration.js';
+import type { LockView } from './lock-view.js';
+import { shownJson, shownText } from './shown-text.js';
+import { tableOf } from './table.js';
+
+const NAMES = ['KEY', 'HOLDER', 'CALL', 'SINCE', 'FOR', 'LEASE', 'WAITING'];
+
+/** The columns whose texts may be long. */
+const CUT = [0, 1, 2];
+
+const DAY_MS = 86_400_000;
+
+/** The most wanted first, and otherwise by key. */
+export function inOrder(locks: readonly LockView[]): LockView[] {
+  const byKey = (a: LockView, b: LockView): number => (a.key < b.key ? -1 : 1);
+  return locks.toSorted((a, b) => b.waiters - a.waiters || byKey(a, b));
+}
+
+/** @param columns of the terminal; Infinity: nothing is cut @returns lines */
+export function lockTable(locks: readonly LockView[], columns: number): string[] {
+  const now = Date.now();
+  const rows = locks.map((lock) => {
+    const heldMs = lock.since && Math.max(0, now - lock.since.getTime());
+    return [
+      shownText(lock.key),
+      shownHolder(lock),
+      shownText(lock.holder?.label ?? ''),
+      lock.since === undefined ? '' : shownTime(lock.since, now),
+      heldMs === undefined ? '' : shownDuration(heldMs),
+      shownLease(lock),
+      String(lock.waiters),
+    ];
+  });
+  return tableOf(NAMES, rows, columns, CUT);
+}
+
+/** One lock, with all that is known. @returns lines */
+export function lockLines(lock: LockView): string[] {
+  const { key, holder, since, waiters } = lock;
+  const ago = since === undefined ? 0 : Math.max(0, Date.now() - since.getTime());
+  const lines: [name: string, text: string | undefined][] = [
+    ['key', shownText(key)],
+    ['holder', shownHolder(lock)],
+    ['process', holder?.processId],
+    ['call', holder?.label === undefined ? undefined : shownText(holder.label)],
+    ['since', since && `${since.toISOString()}, ${shownDuration(ago)} ago`],
+    ['lease', shownLease(lock)],
+    ['waiting', `${waiters} ${waiters === 1 ? 'process' : 'processes'}`],
+  ];
+  return lines.flatMap(([name, text]) => (text === undefined ? [] : `${name.padEnd(9)}${text}`));
+}
+
+/** A lock as JSON on one line; a lease that never expires has null. */
+export function lockJson(lock: LockView | undefined, more: object = {}): string {
+  if (lock === undefined) return 'null';
+  const { key, state, holder = null, since = null, remainingMs, waiters } = lock;
+  const leftMs = remainingMs === Infinity ? null : remainingMs;
+  const shown = { ...more, key, state, holder, since, remainingMs: leftMs, waiters };
+  return shownJson(JSON.stringify(shown));
+}
+
+export function shownHolder({ state, holder }: Pick<LockView, 'state' | 'holder'>): string {
+  return holder === undefined ? `(${state})` : processText(holder);
+}
+
+function processText({ host, pid, processId }: LockHolder): string {
+  return host === undefined ? `process ${processId}` : `${shownText(host)} pid ${pid}`;
+}
+
+/** The time of day in UTC, with the date if that was no less than a day ago. */
+function shownTime(time: Date, now: number): string {
+  const text = time.toISOString();
+  const isOfToday = now - time.getTime() < DAY_MS;
+  return isOfToday ? `${text.slice(11, 19)}Z` : `${text.slice(0, 16)}Z`;
+}
+
+function shownLease({ remainingMs }: LockView): string {
+  return remainingMs === Infinity ? 'no end' : shownDuration(remainingMs);
+}
