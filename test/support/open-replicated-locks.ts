@@ -13,6 +13,7 @@ import {
 } from '../../libs/nestjs-locked/src/redis/connection/server/required-replicas.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
+import { isOfBusyMachine } from './open-locks.js';
 import { StoreEvents } from './store-events.js';
 
 export interface ReplicatedOptions extends LockServiceOptions {
@@ -78,7 +79,9 @@ export async function openReplicatedLocks(
   const engine = new LockEngine({
     store,
     options: resolved,
-    report: (event) => void events.push(event),
+    report: (event) => {
+      if (!isOfBusyMachine(event)) events.push(event);
+    },
   });
   await engine.open();
   afterTest(() => engine.close(0));

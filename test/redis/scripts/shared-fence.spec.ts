@@ -111,9 +111,9 @@ describe('a shared fence', () => {
     },
   );
 
-  it('is stored with the time of its writing if it is ahead of the clock by more than a failover takes', async () => {
+  it('is stored with the time of its writing if it is ahead of the clock by a second', async () => {
     const [bench] = pair();
-    for (const aheadMs of [30, 1_000]) {
+    for (const aheadMs of [1_000, 4_000]) {
       await bench.redis.set(bench.fence, String((await serverMicros()) + aheadMs * 1_000));
       const token = bench.deadToken();
       granted(await bench.acquire(token), token);

@@ -88,9 +88,19 @@ function risingFences(
     const fence = call.fences[key] ?? NaN;
     const before = highest;
     highest = Math.max(highest, fence);
-    // Its lease may have been lost before it entered, while it waited for another key.
+    // Its lease may have been lost before it entered, while it waited for another key. Or another call of its process
+    // had the lost lease, and has handed it on before it was told.
     const isExcused = losses.some(
-      (loss) => loss > call.calledAt.index && loss < call.entered.index,
+      (loss) =>
+        loss < call.entered.index &&
+        (loss > call.calledAt.index ||
+          entered.some(
+            (earlier) =>
+              earlier.process === call.process &&
+              earlier.calledAt.index < loss &&
+              earlier.entered.index < call.entered.index &&
+              call.entered.at <= leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss),
+          )),
     );
     if (fence > before || isExcused) return [];
     const text = `${call.name} entered '${key}' with fence ${fence}, after ${before}`;

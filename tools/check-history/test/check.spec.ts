@@ -225,6 +225,29 @@ describe('a history', () => {
     expect(rulesBrokenBy(quiet, dead, ...served(90))).toEqual([]);
   });
 
+  it('in which a lost lease is handed on before its process was told is none, for one lease', () => {
+    const second = { call: '2' };
+    const handedOn = (at: number, fence = 1): Step[] => [
+      [0, 'p', 'called', CALLED],
+      [1, 'p', 'entered', entered(1)],
+      [2, '', 'clock set forward'],
+      [3, 'q', 'called', CALLED],
+      [4, 'q', 'entered', entered(20)],
+      [5, 'q', 'left'],
+      [6, 'q', 'ended', { outcome: 'done' }],
+      [7, 'p', 'called', { ...CALLED, ...second }],
+      [at, 'p', 'left'],
+      [at, 'p', 'ended', { outcome: 'done' }],
+      [at, 'p', 'entered', { ...entered(1 + fence), ...second }],
+      [at + 1, 'p', 'left', second],
+      [at + 1, 'p', 'ended', { outcome: 'done', ...second }],
+    ];
+    const { leaseMs } = CALLED;
+    expect(rulesBrokenBy(...handedOn(20))).not.toContain('fences rise');
+    expect(rulesBrokenBy(...handedOn(2 * leaseMs))).toContain('fences rise');
+    expect(rulesBrokenBy(...handedOn(2 * leaseMs, 30))).not.toContain('fences rise');
+  });
+
   it('in which a call fails is found if nothing was disturbed, and no packet lost', () => {
     const quiet: Step = [0, '', 'quiet network'];
     const fails: Step = [3, 'p', 'ended', { outcome: 'failed', error: 'LOCK_LOST' }];
