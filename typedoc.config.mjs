@@ -1,7 +1,21 @@
 /** The API reference, from the doc comments: a part of `npm run docs`. A public symbol without a comment fails it. */
 
-/** Members of ioredis whose names say everything. */
+/** Members whose names say everything, or that the comment on their event explains: of ioredis, and of events. */
 const PLAIN = {
+  'nestjs-locked.LockEvent.__type': [
+    ...['type', 'key', 'error', 'cause', 'holder', 'remainingMs', 'marginMs', 'lateMs', 'leases'],
+    ...[
+      'by',
+      'result',
+      'ring',
+      'outcome',
+      'connection',
+      'address',
+      'awaitedMs',
+      'awayMs',
+      'policy',
+    ],
+  ],
   'nestjs-locked.RedisClient.options.__type': [
     ...['connectionName', 'db', 'host', 'keyPrefix', 'password', 'port', 'reconnectOnError'],
     ...['sentinels', 'tls'],

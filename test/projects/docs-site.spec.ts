@@ -197,7 +197,7 @@ describeWithChromium('the site in a browser', () => {
     it('finds a page by its text, and an error by its code', async () => {
       for (const [words, path] of [
         ['paused holder', '/losing-a-lock.html'],
-        ['LOCK_STORE_FAILED', '/operations.html'],
+        ['LOCK_STORE_FAILED', '/troubleshooting.html'],
       ] as const) {
         const page = await open('/');
         await page.getByRole('button', { name: 'Search' }).click();

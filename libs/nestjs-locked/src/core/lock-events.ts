@@ -12,10 +12,13 @@ export interface OfLock {
 
 /** A lock that was requested under another one, for the first time. Both are named by the templates of their keys. */
 export interface LockNesting {
+  /** `order:<id>` */
   readonly held: string;
   /** The method or label of the call that held it; undefined if it has neither. */
   readonly heldBy: string | undefined;
+  /** `stock:<id>` */
   readonly wanted: string;
+  /** As `heldBy`, of the call that requested the other one. */
   readonly wantedBy: string | undefined;
 }
 
@@ -26,7 +29,7 @@ export interface LockNesting {
 export type LockEvent =
   /** A hold ended before its work did; its signal has aborted. */
   | (OfLock & { readonly type: 'lost'; readonly error: LockLostError })
-  /** This process has taken the key away with `forceRelease`. @param holder undefined if none was notified */
+  /** This process has taken the key away with `forceRelease`. The holder is undefined if none was notified. */
   | {
       readonly type: 'force-released';
       readonly key: string;
@@ -43,14 +46,13 @@ export type LockEvent =
       readonly isAway: boolean;
     })
   /**
-   * The lease was renewed while a call holds it. Only told to subscribers of the channel.
-   * @param marginMs how long it would have lasted without this renewal
+   * The lease was renewed while a call holds it; without that, it would have lasted for `marginMs`. Only told to
+   * subscribers of the channel.
    */
   | (OfLock & { readonly type: 'renewed'; readonly marginMs: number })
   /**
    * Renewals are sent late, because the event loop of this process was blocked or the machine was suspended. Reported
-   * once for all leases, with the one that has the least time left.
-   * @param leases how many were late
+   * once for all leases that are late, with the one that has the least time left.
    */
   | (OfLock & {
       readonly type: 'renewed-late';
@@ -77,8 +79,7 @@ export type LockEvent =
   | (OfLock & { readonly type: 'outlived'; readonly by: 'calls' | 'transaction' })
   /**
    * Calls of this process nest locks in opposite orders, so that two of them can wait for each other. Reported once for
-   * each ring.
-   * @param ring each is requested under the one before it, and the first under the last
+   * each ring, in which each is requested under the one before it, and the first under the last.
    */
   | { readonly type: 'opposite-orders'; readonly ring: readonly LockNesting[] }
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */

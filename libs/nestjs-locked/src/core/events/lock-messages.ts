@@ -83,5 +83,6 @@ export type Unfinished<Message> = { -readonly [Name in keyof Message]: Message[N
 export interface LockEventMessage {
   /** The name of the lock module; undefined for the one without a name. */
   readonly service: string | undefined;
+  /** What has happened. */
   readonly event: LockEvent;
 }
