@@ -16,6 +16,11 @@ export interface LockHealth {
   readonly renewals: readonly RenewalWarning[];
 }
 
+/** For the log and for health checks. */
+export function evictionWarning(policy: string): string {
+  return `Redis evicts keys when its memory is full (maxmemory-policy ${policy}), including locks; set it to noeviction`;
+}
+
 /** A lock service, as a health check sees it. */
 export interface HasLockHealth {
   /** @throws LockStoreError if the store does not answer, or refuses what the locks need */

@@ -7,6 +7,7 @@ import type {
 } from '../core/events/lock-messages.js';
 import { systemClock } from '../core/time/clock.js';
 import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
+import { subscribed } from './subscribed.js';
 
 /** Seconds, from a hand-over inside the process to the longest waits that a request survives. */
 const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -29,17 +30,17 @@ export class LockMetrics {
   readonly #subscriptions: readonly (() => void)[];
 
   constructor(meter: Meter) {
-    const advice = { explicitBucketBoundaries: BOUNDARIES };
-    this.#waits = meter.createHistogram('nestjs_locked.wait.duration', {
-      description: 'How long calls waited for their locks, whether they got them or not.',
-      unit: 's',
-      advice,
-    });
-    this.#holds = meter.createHistogram('nestjs_locked.hold.duration', {
-      description: 'How long locks were held.',
-      unit: 's',
-      advice,
-    });
+    const durations = (name: string, description: string) =>
+      meter.createHistogram(`nestjs_locked.${name}`, {
+        description,
+        unit: 's',
+        advice: { explicitBucketBoundaries: BOUNDARIES },
+      });
+    this.#waits = durations(
+      'wait.duration',
+      'How long calls waited for their locks, whether they got them or not.',
+    );
+    this.#holds = durations('hold.duration', 'How long locks were held.');
     this.#waiters = meter.createUpDownCounter('nestjs_locked.waiters', {
       description: 'The calls that have requested a lock and have no answer yet.',
       unit: '{call}',
@@ -48,11 +49,10 @@ export class LockMetrics {
       description: 'The locks that are held.',
       unit: '{lock}',
     });
-    this.#margins = meter.createHistogram('nestjs_locked.renewal.margin', {
-      description: 'How long leases would still have lasted when they were renewed.',
-      unit: 's',
-      advice,
-    });
+    this.#margins = durations(
+      'renewal.margin',
+      'How long leases would still have lasted when they were renewed.',
+    );
     this.#losses = meter.createCounter('nestjs_locked.losses', {
       description: 'The locks that were lost before their work had ended.',
       unit: '{lock}',
@@ -67,11 +67,11 @@ export class LockMetrics {
     });
     this.#oldest.addCallback(this.#observeOldest);
     this.#subscriptions = [
-      subscribed(ACQUIRE.start, (message) => this.#asked(message as LockAcquireMessage)),
-      subscribed(ACQUIRE.asyncEnd, (message) => this.#answered(message as LockAcquireMessage)),
-      subscribed(HOLD.start, (message) => this.#began(message as LockHoldMessage)),
-      subscribed(HOLD.asyncEnd, (message) => this.#released(message as LockHoldMessage)),
-      subscribed(EVENTS, (message) => this.#happened(message as LockEventMessage)),
+      subscribed<LockAcquireMessage>(ACQUIRE.start, (message) => this.#asked(message)),
+      subscribed<LockAcquireMessage>(ACQUIRE.asyncEnd, (message) => this.#answered(message)),
+      subscribed<LockHoldMessage>(HOLD.start, (message) => this.#began(message)),
+      subscribed<LockHoldMessage>(HOLD.asyncEnd, (message) => this.#released(message)),
+      subscribed<LockEventMessage>(EVENTS, (message) => this.#happened(message)),
     ];
   }
 
@@ -148,14 +148,4 @@ export class LockMetrics {
 
 function attributesOf({ service, template }: LockAcquireMessage | LockHoldMessage): Attributes {
   return commonAttributes(service, template);
-}
-
-interface Channel {
-  subscribe(listener: (message: unknown) => void): void;
-  unsubscribe(listener: (message: unknown) => void): void;
-}
-
-function subscribed(channel: Channel, listener: (message: unknown) => void): () => void {
-  channel.subscribe(listener);
-  return () => channel.unsubscribe(listener);
 }

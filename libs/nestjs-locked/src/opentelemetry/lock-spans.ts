@@ -15,6 +15,7 @@ import {
   type WithAroundWork,
 } from '../core/events/lock-messages.js';
 import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
+import { subscribed } from './subscribed.js';
 
 /**
  * The spans `acquire <template>` and `hold <template>`. The work is inside of the latter, so that its queries and
@@ -25,28 +26,20 @@ export class LockSpans {
   readonly #spans = new WeakMap<object, Span>();
   /** The holds of this process, by key, for those who wait for them. */
   readonly #held = new Map<string, SpanContext>();
-  readonly #acquiring = {
-    start: (message: unknown): void => this.#asked(message as LockAcquireMessage),
-    asyncEnd: (message: unknown): void => this.#answered(message as LockAcquireMessage),
-  };
-  readonly #holding = {
-    start: (message: unknown): void => this.#began(message as LockHoldMessage & WithAroundWork),
-    asyncEnd: (message: unknown): void => this.#released(message as LockHoldMessage),
-  };
+  readonly #subscriptions: readonly (() => void)[];
 
   constructor(tracer: Tracer) {
     this.#tracer = tracer;
-    ACQUIRE.start.subscribe(this.#acquiring.start);
-    ACQUIRE.asyncEnd.subscribe(this.#acquiring.asyncEnd);
-    HOLD.start.subscribe(this.#holding.start);
-    HOLD.asyncEnd.subscribe(this.#holding.asyncEnd);
+    this.#subscriptions = [
+      subscribed<LockAcquireMessage>(ACQUIRE.start, (message) => this.#asked(message)),
+      subscribed<LockAcquireMessage>(ACQUIRE.asyncEnd, (message) => this.#answered(message)),
+      subscribed<LockHoldMessage>(HOLD.start, (message) => this.#began(message)),
+      subscribed<LockHoldMessage>(HOLD.asyncEnd, (message) => this.#released(message)),
+    ];
   }
 
   end(): void {
-    ACQUIRE.start.unsubscribe(this.#acquiring.start);
-    ACQUIRE.asyncEnd.unsubscribe(this.#acquiring.asyncEnd);
-    HOLD.start.unsubscribe(this.#holding.start);
-    HOLD.asyncEnd.unsubscribe(this.#holding.asyncEnd);
+    for (const unsubscribe of this.#subscriptions) unsubscribe();
   }
 
   #asked(message: LockAcquireMessage): void {

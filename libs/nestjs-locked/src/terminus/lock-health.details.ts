@@ -1,4 +1,4 @@
-import type { LockHealth, RenewalWarning } from '../core/lock-health.js';
+import { evictionWarning, type LockHealth, type RenewalWarning } from '../core/lock-health.js';
 
 /** What may cost locks although Redis answers. It is no reason to take the instance out of service. */
 export interface LockHealthWarning {
@@ -26,15 +26,12 @@ export function detailsOf({ pingMs, evictionPolicy, renewals }: LockHealth): Loc
   return {
     pingMs: Math.round(pingMs * 10) / 10,
     warnings: [
-      ...(evictionPolicy === undefined ? [] : [eviction(evictionPolicy)]),
+      ...(evictionPolicy === undefined
+        ? []
+        : [{ type: 'eviction' as const, message: evictionWarning(evictionPolicy) }]),
       ...renewals.map((event) => ({ type: event.type, message: messageOf(event) })),
     ],
   };
-}
-
-function eviction(policy: string): LockHealthWarning {
-  const message = `Redis evicts keys when its memory is full (maxmemory-policy ${policy}), including locks; set it to noeviction`;
-  return { type: 'eviction', message };
 }
 
 /** Without the key, and without the cause, whose message may name it: the answer to a health check may be public. */

@@ -21,25 +21,15 @@ export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
   readonly #service: TransactionalLocks;
-  readonly #name: string | undefined;
   /** The number of such locks. */
   #locks = 0;
   #onIdle: () => void = () => {};
 
-  /**
-   * @param service the lock service as transactions see it
-   * @param name its name, if there are several
-   */
-  constructor(
-    parts: EngineParts,
-    ambient: AmbientHolds,
-    service: TransactionalLocks,
-    name: string | undefined,
-  ) {
+  /** @param service the lock service as transactions see it */
+  constructor(parts: EngineParts, ambient: AmbientHolds, service: TransactionalLocks) {
     this.#parts = parts;
     this.#ambient = ambient;
     this.#service = service;
-    this.#name = name;
   }
 
   /** @param levels one re-entry level for each key of a call, all of them held */
@@ -51,7 +41,7 @@ export class HandedOutLocks {
   }
 
   #traceOf(levels: readonly ReentryLevel[]): HoldTrace | undefined {
-    return HoldTrace.of(this.#parts.clock, this.#name, levels);
+    return HoldTrace.of(this.#parts.clock, this.#service.name, levels);
   }
 
   #newLock(levels: readonly ReentryLevel[], trace: HoldTrace | undefined): HeldLock {

@@ -14,6 +14,8 @@ export interface AskedLocks {
 
 /** A lock service, as a transaction sees it. */
 export interface TransactionalLocks {
+  /** The name of the service, if there are several. */
+  readonly name: string | undefined;
   readonly transactionOptions: ResolvedTransactionOptions;
   readonly report: ReportLockEvent;
   /** Transactions take and claim the keys of several services in the order of these strings. */

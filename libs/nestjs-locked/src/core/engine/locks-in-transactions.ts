@@ -31,7 +31,6 @@ export class LocksInTransactions implements TransactionalLocks {
   readonly calls: CallParts;
   readonly handedOut: HandedOutLocks;
   readonly acquired = new AcquiredLocks();
-  /** The name of the service, if there are several. */
   readonly name: string | undefined;
   readonly #keyPrefix: string | undefined;
 
@@ -39,7 +38,7 @@ export class LocksInTransactions implements TransactionalLocks {
     this.name = name;
     const ambient = new AmbientHolds(() => keptLevels(this));
     this.calls = { parts, queues, ambient, nestings: new NestingOrder() };
-    this.handedOut = new HandedOutLocks(parts, ambient, this, name);
+    this.handedOut = new HandedOutLocks(parts, ambient, this);
     this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
     this.#keyPrefix = keyPrefix;
   }

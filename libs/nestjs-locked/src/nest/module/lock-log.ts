@@ -1,6 +1,7 @@
 import { Logger } from '@nestjs/common';
 import { describedHolder } from '../../core/engine/holder-lookup.js';
 import type { LockEvent } from '../../core/lock-events.js';
+import { evictionWarning } from '../../core/lock-health.js';
 import { lockName } from '../../core/lock-name.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
 
@@ -118,9 +119,7 @@ export class LockLog {
       case 'connection-replaced':
         return this.#replaced(event.cause.message);
       case 'eviction':
-        this.#logger.warn(
-          `Redis evicts keys when its memory is full (maxmemory-policy ${event.policy}), including locks; set it to noeviction`,
-        );
+        this.#logger.warn(evictionWarning(event.policy));
         return;
       default:
         return event satisfies never;

@@ -126,7 +126,8 @@ export class TransactionGuard {
         unclaimed,
         toArm,
       ).catch((error: unknown) => {
-        if (error instanceof LockFencedError) tellFenced(locks, unclaimed, error);
+        if (error instanceof LockFencedError)
+          tell(locks, unclaimed.find(({ key }) => key === error.key) as Hold, 'fenced');
         throw error;
       });
       this.#noteClaims(locks, unclaimed, lasts);
@@ -225,21 +226,17 @@ export class TransactionGuard {
   }
 }
 
-function tellFenced(
+function tell(
   { report }: TransactionalLocks,
-  holds: readonly Hold[],
-  error: LockFencedError,
+  { key, label, template }: Hold,
+  outcome: 'fenced' | 'vetoed',
 ): void {
-  const { key, label, template } = holds.find((hold) => hold.key === error.key) as Hold;
-  report({ type: 'transaction', outcome: 'fenced', key, label, template });
+  report({ type: 'transaction', outcome, key, label, template });
 }
 
 /** @throws the error, which forbids the COMMIT */
-function vetoed({ report }: TransactionalLocks, hold: Hold, error: unknown): never {
-  if (error instanceof LockLostError) {
-    const { key, label, template } = hold;
-    report({ type: 'transaction', outcome: 'vetoed', key, label, template });
-  }
+function vetoed(locks: TransactionalLocks, hold: Hold, error: unknown): never {
+  if (error instanceof LockLostError) tell(locks, hold, 'vetoed');
   throw error;
 }
 
