@@ -32,8 +32,14 @@ export const ROOMS = [
     packages: [],
   },
   {
+    name: 'core/deadlocks',
+    rooms: ['core', 'core/runtime', 'core/time', 'core/store', 'core/lease', 'core/queue'],
+    packages: [],
+  },
+  {
     name: 'core/calls',
     rooms: [
+      'core/deadlocks',
       'core',
       'core/runtime',
       'core/events',
@@ -48,6 +54,7 @@ export const ROOMS = [
   {
     name: 'core/engine',
     rooms: [
+      'core/deadlocks',
       'core',
       'core/runtime',
       'core/events',
@@ -255,6 +262,7 @@ export const ROOMS = [
   {
     name: 'nest/module',
     rooms: [
+      'core/deadlocks',
       'core',
       'core/runtime',
       'core/time',

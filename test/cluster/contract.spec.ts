@@ -3,7 +3,7 @@ import { Cluster } from 'ioredis';
 import { Cluster as Cluster5 } from 'ioredis5';
 import { randomUUID } from 'node:crypto';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import type { InboxMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import type { RedisCluster } from '../../libs/nestjs-locked/src/redis/connection/server/redis-cluster.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
@@ -41,7 +41,7 @@ describe('RedisLockStore on a Redis Cluster', () => {
           ...options,
           closeClient: async () => client.disconnect(),
         });
-        const inbox: InboxMessage[] = [];
+        const inbox: StoreMessage[] = [];
         const ignore = (): void => {};
         await store.open({
           message: (message) => inbox.push(message),

@@ -18,6 +18,7 @@ import {
   LockAbortedError,
   LockCommitUnknownError,
   LockConfigError,
+  LockDeadlockError,
   Locked,
   LockError,
   type LockErrorCode,
@@ -53,6 +54,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_KEY_INVALID: new LockKeyError('secret'),
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
   LOCK_QUEUE_FULL: new LockQueueFullError('secret', 'secret'),
+  LOCK_DEADLOCK: new LockDeadlockError('secret', 'secret', []),
   LOCK_NOT_HELD: new LockNotHeldError('secret', 'secret'),
 };
 

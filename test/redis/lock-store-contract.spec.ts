@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import type {
   AcquireCommand,
-  InboxMessage,
+  StoreMessage,
   LockStore,
   ReleaseCommand,
   RequeueCommand,
@@ -22,7 +22,7 @@ import { useRedis } from '../support/shared-redis.js';
 const LEASE_MS = 2_000;
 
 async function opened(store: LockStore): Promise<ContractStore> {
-  const inbox: InboxMessage[] = [];
+  const inbox: StoreMessage[] = [];
   await store.open({
     message: (message) => inbox.push(message),
     reconnected: () => {},

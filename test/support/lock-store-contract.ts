@@ -8,7 +8,8 @@ import {
 } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type {
   Granted,
-  InboxMessage,
+  HolderAnswer,
+  StoreMessage,
   LockStore,
   Queued,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
@@ -26,7 +27,7 @@ export interface ContractStore {
   /** The store under test, as this process sees it. */
   readonly store: LockStore;
   /** The messages that this process has received, oldest first. The suite removes those that it has read. */
-  readonly inbox: InboxMessage[];
+  readonly inbox: StoreMessage[];
 }
 
 /** One rule that a store must obey. `run` rejects if the store violates it. */
@@ -47,7 +48,7 @@ const LABELS = ['StockService.take', "the 5% job: {1} of O'Neil, ночью \u{1
 /** A process in a case. It creates tokens and requests leases with them. */
 class Party {
   readonly store: LockStore;
-  readonly inbox: InboxMessage[];
+  readonly inbox: StoreMessage[];
   readonly #key: string;
   #count = Math.floor(Math.random() * 1e9);
 
@@ -143,16 +144,31 @@ class Party {
     if (count > asked.length) await this.abandoned(count - asked.length);
   }
 
-  /** Waits for the next message of this kind about this lock. */
-  async told<K extends InboxMessage['kind']>(kind: K): Promise<Extract<InboxMessage, { kind: K }>> {
+  /** Waits for the next answer to a question of this process. */
+  async answered(): Promise<HolderAnswer> {
     for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
-      const index = this.inbox.findIndex((it) => it.kind === kind && it.key === this.#key);
+      const index = this.inbox.findIndex(({ kind }) => kind === 'answer');
+      if (index >= 0) return this.inbox.splice(index, 1)[0] as HolderAnswer;
+    }
+    throw new Error(`no answer arrived within ${ARRIVAL_MS} ms`);
+  }
+
+  /** Waits for the next message of this kind about this lock. */
+  async told<K extends MessageAboutLock['kind']>(
+    kind: K,
+  ): Promise<Extract<MessageAboutLock, { kind: K }>> {
+    for (const end = performance.now() + ARRIVAL_MS; performance.now() < end; await sleep(5)) {
+      const index = this.inbox.findIndex(
+        (it) => it.kind === kind && 'key' in it && it.key === this.#key,
+      );
       const [message] = index < 0 ? [] : this.inbox.splice(index, 1);
-      if (message !== undefined) return message as Extract<InboxMessage, { kind: K }>;
+      if (message !== undefined) return message as Extract<MessageAboutLock, { kind: K }>;
     }
     throw new Error(`no '${kind}' arrived within ${ARRIVAL_MS} ms`);
   }
 }
+
+type MessageAboutLock = Exclude<StoreMessage, HolderAnswer>;
 
 type Rule = (parties: { a: Party; b: Party; key: string }) => Promise<void>;
 
@@ -658,6 +674,24 @@ const RULES: Readonly<Record<string, Rule>> = {
     const record = await b.store.inspector.inspect(key);
     notEqual(record, undefined);
     deepEqual([introducedAt(record?.value ?? ''), record?.process], [undefined, undefined]);
+  },
+  'a question reaches the process that has the key, and its answer the one that asks': async ({
+    a,
+    b,
+    key,
+  }) => {
+    equal(await b.store.inspector.ask(key, '1'), undefined);
+    const held = await a.acquired();
+    for (const party of [b, a]) {
+      equal(await party.store.inspector.ask(key, '7'), held.token);
+      const question = await a.told('question');
+      const { processId: from } = party.store;
+      deepEqual(question, { kind: 'question', key, token: held.token, from, id: '7' });
+      await a.store.inspector.answer(question, '{"a": "b  c"}');
+      deepEqual(await party.answered(), { kind: 'answer', id: '7', text: '{"a": "b  c"}' });
+    }
+    equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
+    equal(await b.store.inspector.ask(key, '8'), undefined);
   },
   'list() understands patterns as Redis does, and refuses none': async ({ a, b, key }) => {
     const names = ['1', '2', '12', 'b', '[1]', '^', ']', '-', '\\', '$', '', 'é'];

@@ -107,6 +107,8 @@ const noInspector: LockInspector = {
   inspect: async () => undefined,
   list: async function* () {},
   revoke: async () => undefined,
+  ask: async () => undefined,
+  answer: async () => {},
 };
 
 export const unknown = { kind: 'unknown', cause: new LockStoreError('Redis hangs') } as const;

@@ -1,14 +1,14 @@
 import type {
-  InboxMessage,
+  StoreMessage,
   StoreListener,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { MessageLog } from './message-log.js';
 
 /** The events that a store has reported to its listener, in order. */
 export class StoreEvents implements StoreListener {
-  readonly log = new MessageLog<InboxMessage | 'reconnected' | 'inboxLost'>();
+  readonly log = new MessageLog<StoreMessage | 'reconnected' | 'inboxLost'>();
 
-  message(message: InboxMessage): void {
+  message(message: StoreMessage): void {
     this.log.add(message);
   }
 
@@ -26,7 +26,7 @@ export class StoreEvents implements StoreListener {
     this.log.add('inboxLost');
   }
 
-  next(limitMs?: number): Promise<InboxMessage | 'reconnected' | 'inboxLost'> {
+  next(limitMs?: number): Promise<StoreMessage | 'reconnected' | 'inboxLost'> {
     return this.log.next(limitMs);
   }
 }

@@ -2,7 +2,7 @@ import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js
 import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type {
   AcquireCommand,
-  InboxMessage,
+  StoreMessage,
   LeaveCommand,
   LockStore,
   RecheckCommand,
@@ -123,7 +123,7 @@ export class UnreliableStore implements LockStore {
     });
   }
 
-  #tell(message: InboxMessage): void {
+  #tell(message: StoreMessage): void {
     // A notice of revocation always arrives here; without it, the holder would learn of the loss only at its next
     // renewal.
     if (!this.isReliable && message.kind !== 'revoked' && this.#random() < 0.03) return;

@@ -5,7 +5,7 @@
  * @module nestjs-locked
  */
 export type { Lock } from './core/lock.js';
-export type { LockHolder, LockInfo } from './core/lock-info.js';
+export type { LockHolder, LockInfo, LockWait } from './core/lock-info.js';
 export type {
   BusyContext,
   GivenWhenBusy,
@@ -20,6 +20,7 @@ export {
   LockConfigError,
   LockError,
   LockCommitUnknownError,
+  LockDeadlockError,
   LockFencedError,
   LockInTransactionError,
   LockKeyError,

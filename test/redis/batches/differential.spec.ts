@@ -128,7 +128,10 @@ class World {
   static async open(url: string, admin: Redis): Promise<World> {
     const world = new World(url, admin);
     await world.#store.open({
-      message: (message) => world.#hear('ours', `${message.kind} ${world.#named(message.token)}`),
+      message: (message) => {
+        if ('token' in message)
+          world.#hear('ours', `${message.kind} ${world.#named(message.token)}`);
+      },
       reconnected: () => {},
       inboxLost: () => {},
       mayEvict: () => {},

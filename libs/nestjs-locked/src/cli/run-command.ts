@@ -1,6 +1,8 @@
 import { LockConfigError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { systemClock } from '../core/time/clock.js';
 import { RedisLockInspector } from '../redis/redis-lock-inspector.js';
+import { answerQuestionScript } from '../redis/scripts/answer-question.lua.js';
+import { askHolderScript } from '../redis/scripts/ask-holder.lua.js';
 import { inspectScript } from '../redis/scripts/inspect.lua.js';
 import { RedisKeys } from '../redis/scripts/redis-keys.js';
 import { revokeScript } from '../redis/scripts/revoke.lua.js';
@@ -40,12 +42,17 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
     const keys = new RedisKeys(asked.keyPrefix, true);
     const { isCluster: inCluster, connectionPrefix } = servers;
     const { inboxPrefix } = keys;
-    const revoke = revokeScript({ inCluster, inboxPrefix, acceptMs: 0, fenceKeepMs: 0 });
+    const settings = { inCluster, inboxPrefix, acceptMs: 0, fenceKeepMs: 0 };
     const inspector = new RedisLockInspector({
       servers,
       clock: systemClock,
       keys,
-      scripts: { inspect: inspectScript, revoke },
+      scripts: {
+        inspect: inspectScript,
+        revoke: revokeScript(settings),
+        askHolder: askHolderScript(settings),
+        answerQuestion: answerQuestionScript(settings),
+      },
       processId: '',
       connectionPrefix,
     });

@@ -1,5 +1,5 @@
 import type { LockLostError, LockStoreError } from './lock.errors.js';
-import type { LockHolder } from './lock-info.js';
+import type { LockHolder, LockWait } from './lock-info.js';
 
 /** A lock in an event. */
 export interface OfLock {
@@ -82,6 +82,11 @@ export type LockEvent =
    * each ring, in which each is requested under the one before it, and the first under the last.
    */
   | { readonly type: 'opposite-orders'; readonly ring: readonly LockNesting[] }
+  /**
+   * Calls waited for each other in a ring, and this process has ended its own wait, the youngest one, for the key. The
+   * label is that of the call, the ring as in `LockDeadlockError`.
+   */
+  | (OfLock & { readonly type: 'deadlock'; readonly ring: readonly LockWait[] })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /**

@@ -15,6 +15,26 @@ export interface LockInfo {
   readonly waiters: number;
 }
 
+/** A call that holds a lock and waits for another one. */
+export interface LockWait {
+  /** The id of its lock service, as in `LockHolder`. */
+  readonly processId: string;
+  /** The name of its machine or container. */
+  readonly host: string;
+  /** Its process id there. */
+  readonly pid: number;
+  /** Different for each wait of the service. */
+  readonly id: string;
+  /** The `label` of the call or, without one, its method: `StockService.take`. Undefined if it has neither. */
+  readonly label: string | undefined;
+  /** The key that it waits for. */
+  readonly key: string;
+  /** Since when it waits for this key, by the clock of its machine. */
+  readonly since: Date;
+  /** The keys that it holds, or that the calls around it hold. */
+  readonly holds: readonly string[];
+}
+
 /** Who holds a key, as far as Redis knows. */
 export interface LockHolder {
   /** The id of the lock service that holds it; a process has one service for each lock module. */

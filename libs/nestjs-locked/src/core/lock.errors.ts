@@ -1,10 +1,11 @@
-import type { LockHolder } from './lock-info.js';
+import type { LockHolder, LockWait } from './lock-info.js';
 import { shownValue } from './runtime/shown-value.js';
 
 /** What happened, as a stable string to compare with. */
 export type LockErrorCode =
   | 'LOCK_NOT_ACQUIRED'
   | 'LOCK_QUEUE_FULL'
+  | 'LOCK_DEADLOCK'
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
   | 'LOCK_NOT_HELD'
@@ -85,6 +86,26 @@ export class LockQueueFullError extends LockError {
     key: string,
     /** Who has the key, as in `LockNotAcquiredError`. */
     readonly holder?: LockHolder,
+  ) {
+    super(message, key);
+  }
+}
+
+/**
+ * The wait would never have ended: calls that hold locks wait for each other in a ring, in this process or in several.
+ * The youngest of these waits ends with this error. Let it end the outer call too, so that its locks are released and
+ * the others go on; then the whole may be tried again. Take the keys in one call, or nest them in the same order
+ * everywhere, to prevent it.
+ */
+export class LockDeadlockError extends LockError {
+  override name = 'LockDeadlockError';
+  readonly code = 'LOCK_DEADLOCK';
+
+  constructor(
+    message: string,
+    key: string,
+    /** The waits, this one first: each is for a key that the next one holds, the last for one that the first holds. */
+    readonly ring: readonly LockWait[],
   ) {
     super(message, key);
   }

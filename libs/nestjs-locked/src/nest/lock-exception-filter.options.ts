@@ -14,8 +14,8 @@ export interface LockExceptionFilterOptions {
    */
   readonly statuses?: Partial<Readonly<Record<LockErrorCode, number>>>;
   /**
-   * After how many seconds a client should retry if the lock was not free, too many wait for it, Redis did not answer,
-   * or the application is shutting down. A whole number. @default 1
+   * After how many seconds a client should retry if the lock was not free, too many wait for it, calls waited for
+   * each other, Redis did not answer, or the application is shutting down. A whole number. @default 1
    */
   readonly retryAfterSeconds?: number;
 }
@@ -28,6 +28,7 @@ const refuse = (problem: string): never => {
 const CODES: Readonly<Record<LockErrorCode, { readonly otherNames: readonly string[] }>> = {
   LOCK_NOT_ACQUIRED: { otherNames: ['locknotacquirederror', 'lock_busy', 'busy'] },
   LOCK_QUEUE_FULL: { otherNames: ['lockqueuefullerror', 'queue_full'] },
+  LOCK_DEADLOCK: { otherNames: ['lockdeadlockerror', 'deadlock'] },
   LOCK_STORE_FAILED: { otherNames: ['lockstoreerror', 'lock_unavailable', 'lock_store_error'] },
   LOCK_ABORTED: { otherNames: ['lockabortederror'] },
   LOCK_NOT_HELD: { otherNames: ['locknothelderror'] },

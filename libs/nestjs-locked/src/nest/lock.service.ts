@@ -18,7 +18,7 @@ import type {
   WithLockOptions,
 } from '../core/lock.options.js';
 import { type HasLockHealth, LOCK_HEALTH, type LockHealth } from '../core/lock-health.js';
-import type { LockInfo } from '../core/lock-info.js';
+import type { LockInfo, LockWait } from '../core/lock-info.js';
 import { checkedOnce } from '../core/resolved.options.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
 import { isUnread, lazyProblem } from './result/lazy-result.js';
@@ -251,6 +251,16 @@ export class LockService implements HasLockRunner, HasLockHealth {
    */
   list(pattern = '*'): AsyncIterable<LockInfo> {
     return LockService.#engineOf(this).list(pattern);
+  }
+
+  /**
+   * Who waits for whom: the calls that hold a lock which others want, and wait for another lock themselves, in every
+   * process that answers within a second. It lists the held keys, as `list` does.
+   * @param pattern as for `list`, for the keys that others want. @default all
+   * @throws LockKeyError, as `list`
+   */
+  waits(pattern = '*'): Promise<readonly LockWait[]> {
+    return LockService.#engineOf(this).waits(pattern);
   }
 
   /**

@@ -32,11 +32,12 @@ export function commonAttributes(
  * a wrong option; `restarted`: the transaction around it begins again with the lock.
  */
 export type Outcome =
-  'acquired' | 'busy' | 'queue-full' | 'aborted' | 'restarted' | 'refused' | 'failed';
+  'acquired' | 'busy' | 'queue-full' | 'deadlock' | 'aborted' | 'restarted' | 'refused' | 'failed';
 
 const OUTCOMES: Readonly<Record<string, Outcome>> = {
   LOCK_NOT_ACQUIRED: 'busy',
   LOCK_QUEUE_FULL: 'queue-full',
+  LOCK_DEADLOCK: 'deadlock',
   LOCK_ABORTED: 'aborted',
   LOCK_STORE_FAILED: 'failed',
 };

@@ -22,6 +22,7 @@ export class LockMetrics {
   readonly #margins;
   readonly #losses;
   readonly #transactions;
+  readonly #deadlocks;
   /** Calls that wait, and locks that are held since the given moment: those that were counted. */
   readonly #waiting = new WeakSet<object>();
   readonly #heldSince = new Map<object, { readonly at: number; readonly name: string }>();
@@ -60,6 +61,10 @@ export class LockMetrics {
     this.#transactions = meter.createCounter('nestjs_locked.transactions', {
       description: 'The transactions under locks that were not simply committed or rolled back.',
       unit: '{transaction}',
+    });
+    this.#deadlocks = meter.createCounter('nestjs_locked.deadlocks', {
+      description: 'The waits that were ended because calls waited for each other in a ring.',
+      unit: '{call}',
     });
     this.#oldest = meter.createObservableGauge('nestjs_locked.hold.oldest', {
       description: 'How long the oldest of the locks that are held has been held.',
@@ -123,6 +128,8 @@ export class LockMetrics {
       this.#losses.add(1, { ...attributes, [ATTRIBUTE.reason]: event.error.reason });
     } else if (event.type === 'transaction') {
       this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: event.outcome });
+    } else if (event.type === 'deadlock') {
+      this.#deadlocks.add(1, attributes);
     } else if (event.type === 'commit-unknown') {
       this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: 'unknown' });
     }

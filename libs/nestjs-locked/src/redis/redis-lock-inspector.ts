@@ -4,6 +4,7 @@ import { LockKeyError } from '../core/lock.errors.js';
 import { quoted } from '../core/runtime/quoted.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type { LockInspector, LockRecord, ProcessRecord } from '../core/store/lock-inspector.js';
+import type { HolderQuestion } from '../core/store/lock-store.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
@@ -20,7 +21,7 @@ export interface RedisLockInspectorOptions {
   readonly servers: Pick<LockServers, 'run' | 'each' | 'isReady'>;
   readonly clock: Clock;
   readonly keys: RedisKeys;
-  readonly scripts: Pick<LockScripts, 'inspect' | 'revoke'>;
+  readonly scripts: Pick<LockScripts, 'inspect' | 'revoke' | 'askHolder' | 'answerQuestion'>;
   readonly processId: string;
   /** The prefix that the connection itself puts before the keys of its commands. */
   readonly connectionPrefix: string;
@@ -174,6 +175,18 @@ export class RedisLockInspector implements LockInspector {
     const value = await this.#runScript(scripts.revoke, redisKeys, [randomUUID()], key, false);
     if (typeof value !== 'string') return undefined;
     return { value, process: await this.#processWith(value, key) };
+  }
+
+  async ask(key: string, id: string): Promise<string | undefined> {
+    const { keys, scripts, processId } = this.#options;
+    const args = [processId, id];
+    const token = await this.#runScript(scripts.askHolder, () => keys.of(key), args, key);
+    return typeof token === 'string' ? token : undefined;
+  }
+
+  async answer({ key, from, id }: HolderQuestion, text: string): Promise<void> {
+    const { keys, scripts } = this.#options;
+    await this.#runScript(scripts.answerQuestion, () => keys.of(key), [from, id, text], key);
   }
 
   #runScript(

@@ -8,6 +8,7 @@ import type {
   AcquireReply,
   Busy,
   Granted,
+  HolderQuestion,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -191,6 +192,18 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     entry.lock = { token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS };
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
     return { value: holder, process: THIS_PROCESS };
+  }
+
+  async ask(key: string, id: string): Promise<string | undefined> {
+    const token = this.#locks.entry(key).lock?.token;
+    const asked = token && processIdOf(token);
+    if (token === undefined || asked === undefined) return undefined;
+    this.#locks.send(asked, { kind: 'question', key, token, from: this.processId, id });
+    return token;
+  }
+
+  async answer({ from, id }: HolderQuestion, text: string): Promise<void> {
+    this.#locks.send(from, { kind: 'answer', id, text });
   }
 
   #take(

@@ -1,5 +1,5 @@
 import { processIdOf } from '../core/store/lease-token.js';
-import type { InboxMessage } from '../core/store/lock-store.js';
+import type { InboxMessage, StoreMessage } from '../core/store/lock-store.js';
 import { type Clock, systemClock } from '../core/time/clock.js';
 
 export interface Waiter {
@@ -25,7 +25,7 @@ export class InMemoryLocks {
   /** The highest fencing number that is used or reserved, for all keys. */
   fence = 0;
   readonly #entries = new Map<string, Entry>();
-  readonly #inboxes = new Map<string, (message: InboxMessage) => void>();
+  readonly #inboxes = new Map<string, (message: StoreMessage) => void>();
 
   constructor(clock: Clock = systemClock) {
     this.clock = clock;
@@ -49,7 +49,7 @@ export class InMemoryLocks {
   }
 
   /** Opens the inbox of a process. */
-  subscribe(processId: string, inbox: (message: InboxMessage) => void): void {
+  subscribe(processId: string, inbox: (message: StoreMessage) => void): void {
     this.#inboxes.set(processId, inbox);
   }
 
@@ -65,7 +65,12 @@ export class InMemoryLocks {
 
   /** Puts a message into the inbox of the process whose token it names. */
   tell(message: InboxMessage): void {
-    void Promise.resolve().then(() => this.tellNow(message));
+    this.send(processIdOf(message.token), message);
+  }
+
+  /** Puts a message into the inbox of a process. */
+  send(processId: string | undefined, message: StoreMessage): void {
+    void Promise.resolve().then(() => this.#inboxes.get(processId ?? '')?.(message));
   }
 
   /** Delivers at once; only for code outside the commands of a store. */

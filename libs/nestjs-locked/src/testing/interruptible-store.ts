@@ -164,6 +164,14 @@ function interruptibleInspector(inspector: LockInspector, line: StoreLine): Lock
       assertUp(line);
       return inspector.evictionPolicy();
     },
+    async ask(key, id) {
+      assertUp(line);
+      return inspector.ask(key, id);
+    },
+    async answer(question, text) {
+      assertUp(line);
+      await inspector.answer(question, text);
+    },
   };
 }
 

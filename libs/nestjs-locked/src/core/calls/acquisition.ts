@@ -1,4 +1,5 @@
 import { byBytes } from '../keys/key-order.js';
+import type { DeadlockSearch } from '../deadlocks/deadlock-search.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import {
   LockAbortedError,
@@ -23,6 +24,7 @@ const OUT_OF_ORDER_WAIT_MS = 10_000;
 
 /** The dependencies of every call of an engine. */
 export interface CallParts {
+  readonly deadlocks: DeadlockSearch;
   readonly nestings: NestingOrder;
   readonly parts: EngineParts;
   readonly queues: QueuesByKey;
@@ -44,6 +46,7 @@ export class Acquisition {
   readonly #queues: QueuesByKey;
   readonly #ambient: AmbientHolds;
   readonly #nestings: NestingOrder;
+  readonly #deadlocks: DeadlockSearch;
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   readonly #time: CallTime;
@@ -52,7 +55,7 @@ export class Acquisition {
 
   /** @param keys in the order of `inOrder` */
   constructor(
-    { parts, queues, ambient, nestings }: CallParts,
+    { parts, queues, ambient, nestings, deadlocks }: CallParts,
     keys: readonly string[],
     options: ResolvedLockOptions,
   ) {
@@ -60,6 +63,7 @@ export class Acquisition {
     this.#queues = queues;
     this.#ambient = ambient;
     this.#nestings = nestings;
+    this.#deadlocks = deadlocks;
     this.#options = options;
     this.#keys = keys;
     this.#time = new CallTime(parts.clock, options.waitMs);
@@ -170,12 +174,14 @@ export class Acquisition {
   }
 
   #enter(key: string): Promise<Hold> {
-    const later = this.#laterKeyHeld(key);
+    const around = this.#ambient.holds();
+    const later = laterThan(key, around);
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
     this.#time.asksAgain();
     const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
-    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time };
+    const watched = this.#deadlocks.watch(key, options, this.#withOwn(around));
+    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time, watched };
     const entered = this.#queues.enter(terms);
     const isOwn = !this.#options.reentrant && this.#ambient.levelOf(key) !== undefined;
     if (!isOwn && (later === undefined || waitMs === 0)) return entered;
@@ -192,7 +198,8 @@ export class Acquisition {
    */
   async #join(parent: ReentryLevel, waitMs: number): Promise<ReentryLevel | undefined> {
     const { key } = parent.hold;
-    const later = waitMs === 0 ? undefined : this.#laterKeyHeld(key, parent);
+    // Keys held before the branches forked cannot cause a deadlock between them.
+    const later = waitMs === 0 ? undefined : laterThan(key, this.#ambient.heldSince(parent));
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
     const outcome = await parent.mutex.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
@@ -240,21 +247,17 @@ export class Acquisition {
 
   /** During shutdown, work that holds a lock may still take another one, so that it can finish. */
   #assertNotClosing(key: string): void {
-    if (!this.#queues.isClosed || this.#ambient.heldKeys().length > 0) return;
+    if (!this.#queues.isClosed || this.#ambient.holds().length > 0) return;
     throw new LockAbortedError(
       `Lock '${key}' was not requested: the application is shutting down; before it is closed, await the work that it started`,
       key,
     );
   }
 
-  /**
-   * A key later in the order that this context already holds, or its transaction keeps.
-   * @param parent the re-entry level whose branches wait for each other; keys held before the branches forked cannot
-   * cause a deadlock
-   */
-  #laterKeyHeld(key: string, parent?: ReentryLevel): string | undefined {
-    const held = parent === undefined ? this.#ambient.heldKeys() : this.#ambient.heldSince(parent);
-    return held.find((other) => byBytes(other, key) > 0);
+  /** With the holds that this call has acquired or joined so far. */
+  #withOwn(around: readonly Hold[]): readonly Hold[] {
+    if (this.#levels.length === 0) return around;
+    return [...new Set([...around, ...this.#levels.map(({ hold }) => hold)])];
   }
 
   /**
@@ -319,6 +322,11 @@ export class Acquisition {
     const cause: unknown = this.#options.signal?.reason;
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
+}
+
+/** A key later in the order than this one, and held. */
+function laterThan(key: string, holds: readonly Hold[]): string | undefined {
+  return holds.find((hold) => byBytes(hold.key, key) > 0)?.key;
 }
 
 function perhapsDeadlock(error: unknown, later: string | undefined): unknown {

@@ -13,7 +13,6 @@ interface Scope {
   readonly current: HeldHere;
 }
 
-const NONE: readonly string[] = [];
 const NO_HOLDS: readonly Hold[] = [];
 
 function isUsable(level: ReentryLevel): boolean {
@@ -45,21 +44,21 @@ export class AmbientHolds {
     );
   }
 
-  /** The keys that this context holds, or that its transaction keeps. */
-  heldKeys(): readonly string[] {
+  /** What this context holds, or what its transaction keeps. */
+  holds(): readonly Hold[] {
     const kept = this.#kept();
-    if (this.#scope.get() === undefined && kept.length === 0) return NONE;
-    return [...this.#ownLevels(), ...kept.filter(isUsable)].map(({ hold }) => hold.key);
+    if (this.#scope.get() === undefined && kept.length === 0) return NO_HOLDS;
+    return [...this.#ownLevels(), ...kept.filter(isUsable)].map(({ hold }) => hold);
   }
 
-  /** The keys that this branch of the context has acquired since it entered this re-entry level. */
-  heldSince(level: ReentryLevel): string[] {
+  /** What this branch of the context has acquired since it entered this re-entry level. */
+  heldSince(level: ReentryLevel): Hold[] {
     const { key } = level.hold;
     const isThisLevel = ({ levels }: HeldHere): boolean => levels.get(key) === level;
     const since = innermost(callsInside(this.#call, isThisLevel), isUsable);
     const isHere = innermostCall(this.#call, isThisLevel) !== undefined;
     const kept = isHere ? this.#kept().filter(isUsable) : []; // otherwise, a transaction keeps this level too
-    return [...since, ...kept].map(({ hold }) => hold.key);
+    return [...since, ...kept].map(({ hold }) => hold);
   }
 
   /** The holds that this context has acquired itself, without those that its transaction keeps. */

@@ -1,21 +1,33 @@
+import type { HolderQuestions } from '../deadlocks/holder-questions.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { LockStoreError } from '../lock.errors.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import type { InboxMessage, StoreListener } from '../store/lock-store.js';
+import type { InboxMessage, StoreListener, StoreMessage } from '../store/lock-store.js';
 
 /** Distributes the events of the store: a message to the owner of its token, an alarm to every queue. */
 export class EngineInbox implements StoreListener {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
+  readonly #questions: HolderQuestions;
 
-  constructor(parts: EngineParts, queues: QueuesByKey) {
+  constructor(parts: EngineParts, queues: QueuesByKey, questions: HolderQuestions) {
     this.#parts = parts;
     this.#queues = queues;
+    this.#questions = questions;
   }
 
-  message(message: InboxMessage): void {
-    inNeutralContext(() => this.#receive(message));
+  message(message: StoreMessage): void {
+    inNeutralContext(() => {
+      if (message.kind === 'question') this.#questions.question(message);
+      else if (message.kind === 'answer') this.#questions.answer(message);
+      else this.#receive(message);
+    });
+  }
+
+  /** Called when no message will come any more. */
+  close(): void {
+    this.#questions.close();
   }
 
   #receive(message: InboxMessage): void {

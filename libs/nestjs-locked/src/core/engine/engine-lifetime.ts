@@ -143,6 +143,7 @@ export class EngineLifetime {
     const leftMs = (): number => Math.max(0, until - clock.now());
     await atMost(clock, leftMs(), cleanUp.close());
     await store.close(leftMs());
+    this.#inbox.close();
     outages.close();
     silences.close();
     refusals.close();

@@ -9,6 +9,7 @@ import { ACQUIRE } from '../events/lock-channels.js';
 import { inOrder } from '../keys/key-order.js';
 import {
   LockConfigError,
+  LockDeadlockError,
   LockNotAcquiredError,
   LockQueueFullError,
   type LockStoreError,
@@ -16,7 +17,7 @@ import {
 import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockHealth } from '../lock-health.js';
-import type { LockInfo } from '../lock-info.js';
+import type { LockInfo, LockWait } from '../lock-info.js';
 import { CALL_OPTIONS } from '../option-tables.js';
 import { QueuesByKey } from '../queue/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../queue/waiting-call.js';
@@ -75,9 +76,10 @@ export class LockEngine implements LockRunner {
     this.#acquired = this.inTransactions.acquired;
     const local = new LocalView(queues, parts.store.processId);
     this.#holders = new HolderLookup(parts.store.inspector, local, clock);
-    const inbox = new EngineInbox(parts, queues);
+    const { questions } = this.#calls.deadlocks;
+    const inbox = new EngineInbox(parts, queues, questions);
     this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);
-    this.#operations = new LockOperations(parts, this.#lifetime, inbox, local);
+    this.#operations = new LockOperations(parts, this.#lifetime, inbox, local, questions);
   }
 
   // ---- beginning and end ------------------------------------------------------------------------------------
@@ -227,6 +229,9 @@ export class LockEngine implements LockRunner {
     { waitMs }: ResolvedLockOptions,
     callSite?: string,
   ): Promise<unknown> {
+    const asked = callSite === undefined ? '' : `; requested by ${callSite}`;
+    if (error instanceof LockDeadlockError)
+      return new LockDeadlockError(`${error.message}${asked}`, error.key as string, error.ring);
     const isFull = error instanceof LockQueueFullError;
     if (!isFull && !(error instanceof LockNotAcquiredError)) return error;
     const key = error.key as string;
@@ -237,7 +242,6 @@ export class LockEngine implements LockRunner {
       holder === undefined
         ? ''
         : `; the holder is ${describedHolder(holder, this.#calls.parts.store.processId)}`;
-    const asked = callSite === undefined ? '' : `; requested by ${callSite}`;
     const message = `${error.message}${has}${asked}`;
     return isFull
       ? new LockQueueFullError(message, key, holder)
@@ -270,6 +274,10 @@ export class LockEngine implements LockRunner {
 
   list(pattern: string): AsyncIterable<LockInfo> {
     return this.#operations.list(pattern);
+  }
+
+  waits(pattern: string): Promise<readonly LockWait[]> {
+    return this.#operations.waits(pattern);
   }
 
   forceRelease(key: string): Promise<boolean> {

@@ -1,11 +1,15 @@
+import type { HolderQuestions } from '../deadlocks/holder-questions.js';
 import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockHealth } from '../lock-health.js';
-import type { LockInfo } from '../lock-info.js';
+import type { LockInfo, LockWait } from '../lock-info.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 import type { LocalView } from './local-view.js';
+
+/** How many questions are under way at once. */
+const ASKED_AT_ONCE = 16;
 
 /** The operations of a lock service for operators: to check the store, to show the holders, and to end a hold. */
 export class LockOperations {
@@ -13,12 +17,20 @@ export class LockOperations {
   readonly #lifetime: EngineLifetime;
   readonly #inbox: EngineInbox;
   readonly #local: LocalView;
+  readonly #questions: HolderQuestions;
 
-  constructor(parts: EngineParts, lifetime: EngineLifetime, inbox: EngineInbox, local: LocalView) {
+  constructor(
+    parts: EngineParts,
+    lifetime: EngineLifetime,
+    inbox: EngineInbox,
+    local: LocalView,
+    questions: HolderQuestions,
+  ) {
     this.#parts = parts;
     this.#lifetime = lifetime;
     this.#inbox = inbox;
     this.#local = local;
+    this.#questions = questions;
   }
 
   /**
@@ -71,6 +83,28 @@ export class LockOperations {
     } finally {
       await this.#parts.loopTurn.pause();
     }
+  }
+
+  /**
+   * What the calls wait for that hold a key which others want, of all processes that answer within a second.
+   * @throws LockKeyError · LockStoreError
+   */
+  async waits(pattern: string): Promise<readonly LockWait[]> {
+    const found = new Map<string, LockWait>();
+    const ask = async (key: string): Promise<void> => {
+      const holder = await this.#questions.ask(key);
+      for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
+    };
+    let asked: Promise<void>[] = [];
+    for await (const { key, waiters } of this.list(pattern)) {
+      if (waiters === 0) continue;
+      asked.push(ask(key));
+      if (asked.length < ASKED_AT_ONCE) continue;
+      await Promise.all(asked);
+      asked = [];
+    }
+    await Promise.all(asked);
+    return [...found.values()];
   }
 
   /**

@@ -6,6 +6,7 @@ import { NestingOrder } from '../calls/nesting-order.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { keptLevels } from '../calls/transaction-registry.js';
+import { DeadlockSearch } from '../deadlocks/deadlock-search.js';
 import { ACQUIRE } from '../events/lock-channels.js';
 import { inOrder } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
@@ -37,7 +38,8 @@ export class LocksInTransactions implements TransactionalLocks {
   constructor(parts: EngineParts, queues: QueuesByKey, { name, keyPrefix }: ServiceName) {
     this.name = name;
     const ambient = new AmbientHolds(() => keptLevels(this));
-    this.calls = { parts, queues, ambient, nestings: new NestingOrder() };
+    const deadlocks = new DeadlockSearch(parts, queues);
+    this.calls = { parts, queues, ambient, nestings: new NestingOrder(), deadlocks };
     this.handedOut = new HandedOutLocks(parts, ambient, this);
     this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
     this.#keyPrefix = keyPrefix;

@@ -69,6 +69,10 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     parts.tokens.assign(token, this);
   }
 
+  get token(): string {
+    return this.#grant.token;
+  }
+
   get state(): State {
     return this.#state;
   }

@@ -4,7 +4,12 @@ import type { LeaseGrant } from '../lease/lease-grant.js';
 import { LeaseRequest } from '../lease/lease-request.js';
 import type { LeaseUser } from '../lease/lease-user.js';
 import type { Acquires, RequestUser } from '../lease/request-user.js';
-import { LockAbortedError, LockQueueFullError, LockStoreError } from '../lock.errors.js';
+import {
+  LockAbortedError,
+  type LockDeadlockError,
+  LockQueueFullError,
+  LockStoreError,
+} from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
@@ -109,7 +114,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
   enter(
-    { options, isOneOfSeveral, limits }: Omit<CallTerms, 'key'>,
+    { options, isOneOfSeveral, limits, watched }: Omit<CallTerms, 'key'>,
     store?: Acquires,
   ): Promise<Hold> {
     const refusal = this.#refusal(options);
@@ -117,7 +122,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#proceed(); // the call does not join, so the queue may be empty
       return Promise.reject(refusal);
     }
-    const terms = { key: this.key, options, isOneOfSeveral, limits };
+    const terms = { key: this.key, options, isOneOfSeveral, limits, watched };
     const call = new WaitingCall(terms, this.#parts.clock.now(), this);
     if (call.atEnd && this.isTaken && !this.isUndecided) {
       call.refuse(call.since, this.failure);
@@ -268,6 +273,13 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   aborted(call: WaitingCall): void {
     this.#calls.reject(call, abortedError(this.key, call.options.signal));
     this.#settle();
+  }
+
+  deadlocked(call: WaitingCall, error: LockDeadlockError): boolean {
+    if (call.atEnd) return false; // the answer in flight decides
+    this.#calls.reject(call, error);
+    this.#settle();
+    return true;
   }
 
   /** At shutdown: rejects the waiting calls and releases an unused lease. */

@@ -55,6 +55,11 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     return this.#hold !== undefined;
   }
 
+  /** The hold of the call that has the lease now. */
+  get inside(): Hold | undefined {
+    return this.#hold;
+  }
+
   get label(): string | undefined {
     return this.#label;
   }

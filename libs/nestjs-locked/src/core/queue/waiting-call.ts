@@ -1,4 +1,9 @@
-import { LockAbortedError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
+import {
+  LockAbortedError,
+  type LockDeadlockError,
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
@@ -16,6 +21,15 @@ export interface CallUser {
   timedOut(call: WaitingCall): void;
   /** The call's own signal aborted. */
   aborted(call: WaitingCall): void;
+  /** The wait would never end. @returns whether the call was still waiting for its turn */
+  deadlocked(call: WaitingCall, error: LockDeadlockError): boolean;
+}
+
+/** A wait that may be part of a deadlock, because the call holds other locks. */
+export interface WatchedWait {
+  /** @param giveUp ends the wait with an error; its result says whether the wait was still going on */
+  begins(giveUp: (error: LockDeadlockError) => boolean): void;
+  ends(): void;
 }
 
 /** How long a call may take for all its keys together, on the monotonic clock. */
@@ -36,6 +50,8 @@ export interface CallTerms {
   /** Whether the call wants other keys too: its hold begins when it has all of them. */
   readonly isOneOfSeveral: boolean;
   readonly limits: CallLimits;
+  /** Told when the wait begins and ends. */
+  readonly watched?: WatchedWait | undefined;
 }
 
 /** One call waiting for its hold. */
@@ -61,10 +77,15 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   readonly #limits: CallLimits;
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
+  readonly #watched: WatchedWait | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
-  constructor({ key, options, isOneOfSeveral, limits }: CallTerms, since: number, user: CallUser) {
+  constructor(
+    { key, options, isOneOfSeveral, limits, watched }: CallTerms,
+    since: number,
+    user: CallUser,
+  ) {
     this.#key = key;
     this.#limits = limits;
     this.options = options;
@@ -80,6 +101,8 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     const { signal } = options;
     this.#forgetSignal =
       signal && watchAbort(signal, () => inNeutralContext(() => this.#user.aborted(this)));
+    this.#watched = watched;
+    watched?.begins((error) => this.#user.deadlocked(this, error));
   }
 
   /**
@@ -109,6 +132,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
 
   resolve(hold: Hold): void {
     this.#forgetSignal?.();
+    this.#watched?.ends();
     this.#resolve(hold);
   }
 
@@ -127,6 +151,7 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
 
   reject(error: Error): void {
     this.#forgetSignal?.();
+    this.#watched?.ends();
     this.#reject(error);
   }
 }

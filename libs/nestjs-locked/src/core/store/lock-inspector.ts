@@ -1,5 +1,6 @@
 import type { LockHolder } from '../lock-info.js';
 import { labelOf, processIdOf } from './lease-token.js';
+import type { HolderQuestion } from './lock-store.js';
 
 /** The record of a held key in the store. */
 export interface LockRecord {
@@ -44,6 +45,14 @@ export interface LockInspector {
    * @returns the holder; undefined if nobody held it, or if it was just taken away
    */
   revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
+  /**
+   * Asks the process that holds the key which of its calls has it. A `HolderAnswer` with this id comes as a message, if
+   * the process is alive and its version knows the question.
+   * @returns the token that has the key; undefined if nobody has it, or no process of ours
+   */
+  ask(key: string, id: string): Promise<string | undefined>;
+  /** Answers a question. */
+  answer(question: HolderQuestion, text: string): Promise<void>;
 }
 
 /** @returns undefined if the value is not a token of ours */

@@ -194,6 +194,29 @@ export type InboxMessage =
   /** An operator has taken the key from `token`; the next waiter gets it in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
 
+/** Another process, or this one, asks which call has the key, and what it waits for. */
+export interface HolderQuestion {
+  readonly kind: 'question';
+  readonly key: string;
+  /** The token that has the key; its process is asked. */
+  readonly token: string;
+  /** The process that asks. */
+  readonly from: string;
+  /** Chosen by the process that asks; the answer repeats it. */
+  readonly id: string;
+}
+
+/** What the process that was asked answers. */
+export interface HolderAnswer {
+  readonly kind: 'answer';
+  readonly id: string;
+  /** Written by `writtenWaits`, perhaps by another version. */
+  readonly text: string;
+}
+
+/** A message about a token of this process, or one with which processes find deadlocks. */
+export type StoreMessage = InboxMessage | HolderQuestion | HolderAnswer;
+
 /**
  * Receives the events of a store. `node` names the server affected in a store on several servers that fail
  * independently, each with its own keys (`LockStore.nodeOf`). Only `storeLost` and `storeBack` may name another outage
@@ -201,7 +224,7 @@ export type InboxMessage =
  */
 export interface StoreListener {
   /** A message in the inbox of this process. */
-  message(message: InboxMessage): void;
+  message(message: StoreMessage): void;
   /** The inbox was (re)subscribed, or the command connection is ready (again): messages may have been lost. */
   reconnected(node?: string): void;
   /** The inbox is down: no message will arrive until `inboxBack`. */

@@ -1,4 +1,5 @@
 import { Logger } from '@nestjs/common';
+import { ringOf } from '../../core/deadlocks/deadlock-message.js';
 import { describedHolder } from '../../core/engine/holder-lookup.js';
 import type { LockEvent } from '../../core/lock-events.js';
 import { evictionWarning } from '../../core/lock-health.js';
@@ -57,6 +58,11 @@ export class LockLog {
         return;
       case 'opposite-orders':
         return this.#oppositeOrders(event);
+      case 'deadlock':
+        this.#logger.error(
+          `The call that waited for lock ${lockName(event)} has ended with LOCK_DEADLOCK, so that others go on: ${ringOf(event.ring)}`,
+        );
+        return;
       case 'unread-result':
         this.#logger.warn(
           `The work under lock '${event.key}' returned ${event.result} that is read after the lock has been released; if reading needs the lock, read it inside the work, or use @Locked on a method that returns it. This warning is logged once`,

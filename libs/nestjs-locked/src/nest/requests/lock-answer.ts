@@ -13,6 +13,7 @@ export interface LockAnswer {
 export const DEFAULT_STATUSES: Readonly<Record<LockErrorCode, number>> = Object.freeze({
   LOCK_NOT_ACQUIRED: 423,
   LOCK_QUEUE_FULL: 503,
+  LOCK_DEADLOCK: 503,
   LOCK_STORE_FAILED: 503,
   LOCK_ABORTED: 503,
   LOCK_LOST: 500,
@@ -30,6 +31,7 @@ export const DEFAULT_RETRY_AFTER_SECONDS = 1;
 const RETRYABLE: ReadonlySet<LockErrorCode> = new Set([
   'LOCK_NOT_ACQUIRED',
   'LOCK_QUEUE_FULL',
+  'LOCK_DEADLOCK',
   'LOCK_STORE_FAILED',
   'LOCK_ABORTED',
 ]);
@@ -54,7 +56,7 @@ export function answerTo(
 }
 
 function messageOf(code: LockErrorCode): string {
-  if (code === 'LOCK_NOT_ACQUIRED') return 'In use, try again';
+  if (code === 'LOCK_NOT_ACQUIRED' || code === 'LOCK_DEADLOCK') return 'In use, try again';
   if (code === 'LOCK_QUEUE_FULL') return 'Too many wait for it, try again';
   return 'Locks are unavailable, try again';
 }

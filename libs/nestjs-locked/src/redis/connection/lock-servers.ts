@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../../core/lock.errors.js';
-import type { InboxMessage } from '../../core/store/lock-store.js';
+import type { StoreMessage } from '../../core/store/lock-store.js';
 import type { ServerInfo } from './server/server-info.js';
 import type { CommandOutcome, RedisCommand } from './traffic/redis-command.js';
 
@@ -14,7 +14,7 @@ export interface CommandRunner {
  * like `LockServers.nodeOf`; `lost` and `back` may name slots of a cluster instead.
  */
 export interface LockServersListener {
-  message(message: InboxMessage): void;
+  message(message: StoreMessage): void;
   /** A server cannot be reached yet. Reported while it is being opened. */
   awaited(cause: LockStoreError): void;
   /** The inbox is subscribed again. */

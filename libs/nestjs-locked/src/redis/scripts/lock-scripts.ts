@@ -1,5 +1,7 @@
 import { acquireScript } from './acquire.lua.js';
 import { acquireTogetherScript } from './acquire-together.lua.js';
+import { answerQuestionScript } from './answer-question.lua.js';
+import { askHolderScript } from './ask-holder.lua.js';
 import { batchScript } from './batch.lua.js';
 import { inspectScript } from './inspect.lua.js';
 import { leaveScript } from './leave.lua.js';
@@ -30,6 +32,8 @@ export class LockScripts {
   readonly prolong = prolongScript;
   readonly revoke: RedisScript;
   readonly inspect = inspectScript;
+  readonly askHolder: RedisScript;
+  readonly answerQuestion: RedisScript;
   /** Only a cluster needs the short scripts. */
   readonly shortRenew = shortRenewScript;
   readonly shortRelease = shortReleaseScript;
@@ -45,6 +49,8 @@ export class LockScripts {
     this.takeBack = takeBackScript(settings);
     this.batch = settings.inCluster ? undefined : batchScript(settings);
     this.revoke = revokeScript(settings);
+    this.askHolder = askHolderScript(settings);
+    this.answerQuestion = answerQuestionScript(settings);
     this.probe = probeScript(settings);
   }
 

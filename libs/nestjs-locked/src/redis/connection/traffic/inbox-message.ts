@@ -1,4 +1,4 @@
-import type { InboxMessage } from '../../../core/store/lock-store.js';
+import type { StoreMessage } from '../../../core/store/lock-store.js';
 
 /** The message that we publish to our own inbox. */
 export interface ProbeMessage {
@@ -8,17 +8,21 @@ export interface ProbeMessage {
 
 /**
  * Reads what the scripts publish: g is a grant, w says that the key is wanted, h that the waiter is at the head of the
- * queue, and r that the lease was revoked. The key comes last because it is the only part that may contain spaces.
+ * queue, and r that the lease was revoked; q is a question about the call that has the key, and a an answer to one. The
+ * key, or the text of an answer, comes last because it is the only part that may contain spaces. A process ignores
+ * what its version does not know.
  *
  *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <key>
  *     w <token> <key>
  *     h <token> <ms> <key>
  *     r <token> <key>
+ *     q <token> <asking process> <id> <key>
+ *     a <id> <text>
  *     probe <id>
  *
  * @returns undefined for anything else, because any client with the right to publish can send arbitrary messages
  */
-export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | undefined {
+export function parseInboxMessage(text: string): StoreMessage | ProbeMessage | undefined {
   const [kind, token, ...rest] = text.split(' ');
   if (token === undefined) return undefined;
   switch (kind) {
@@ -45,6 +49,14 @@ export function parseInboxMessage(text: string): InboxMessage | ProbeMessage | u
         ? { kind: 'head', token, ms, key: rest.slice(1).join(' ') }
         : undefined;
     }
+    case 'q': {
+      const [from, id, ...key] = rest;
+      return from === undefined || id === undefined
+        ? undefined
+        : { kind: 'question', token, from, id, key: key.join(' ') };
+    }
+    case 'a':
+      return { kind: 'answer', id: token, text: rest.join(' ') };
     case 'probe':
       return { kind: 'probe', id: token };
     case undefined:

@@ -1,0 +1,75 @@
+import type { LockWait } from '../lock-info.js';
+import type { LockInspector } from '../store/lock-inspector.js';
+import type { HolderAnswer, HolderQuestion } from '../store/lock-store.js';
+import { atMost } from '../time/at-most.js';
+import type { Clock } from '../time/clock.js';
+import { readWaits, writtenWaits } from './waits-text.js';
+
+/** A process that is alive answers within this time. */
+const ANSWER_LIMIT_MS = 1_000;
+
+/** Who has a key, and what the call that has it waits for. */
+export interface AskedHolder {
+  readonly token: string;
+  readonly waits: readonly LockWait[];
+}
+
+/**
+ * Asks processes, this one included, what the call that holds a key waits for. Redis only carries the messages: which
+ * of its calls has a key, and what that waits for, is known to the process alone.
+ */
+export class HolderQuestions {
+  readonly #inspector: LockInspector;
+  readonly #clock: Clock;
+  readonly #waitsUnder: (key: string, token: string) => readonly LockWait[];
+  readonly #asked = new Map<string, (text: string | undefined) => void>();
+  #count = 0;
+
+  /** @param waitsUnder what the call waits for that has the key in this process, under this token */
+  constructor(
+    inspector: LockInspector,
+    clock: Clock,
+    waitsUnder: (key: string, token: string) => readonly LockWait[],
+  ) {
+    this.#inspector = inspector;
+    this.#clock = clock;
+    this.#waitsUnder = waitsUnder;
+  }
+
+  /**
+   * Never rejects.
+   * @returns undefined if nobody has the key, or that is unknown: the store or the process did not answer in time, or
+   * another kind of client has it
+   */
+  async ask(key: string): Promise<AskedHolder | undefined> {
+    const id = String(++this.#count);
+    const arrival = new Promise<string | undefined>((resolve) => this.#asked.set(id, resolve));
+    try {
+      const token = await this.#inspector.ask(key, id);
+      if (token === undefined) return undefined;
+      const text = await atMost(this.#clock, ANSWER_LIMIT_MS, arrival);
+      const waits = text === undefined ? undefined : readWaits(text);
+      return waits && { token, waits };
+    } catch {
+      return undefined; // the wait goes on, and ends in time
+    } finally {
+      this.#asked.delete(id);
+    }
+  }
+
+  /** Called with a question of any process. */
+  question(question: HolderQuestion): void {
+    const text = writtenWaits(this.#waitsUnder(question.key, question.token));
+    this.#inspector.answer(question, text).catch(() => {}); // who has asked counts it as unknown
+  }
+
+  /** Called with the answer to a question of this process. */
+  answer({ id, text }: HolderAnswer): void {
+    this.#asked.get(id)?.(text);
+  }
+
+  /** Ends the questions. */
+  close(): void {
+    for (const end of this.#asked.values()) end(undefined);
+  }
+}

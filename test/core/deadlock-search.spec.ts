@@ -1,0 +1,336 @@
+/** Calls that wait for each other in a ring are found, and the youngest wait ends. */
+import { describe, expect, it } from '@jest/globals';
+import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import {
+  LockDeadlockError,
+  LockNotAcquiredError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { FakeClock } from '../support/fake-clock.js';
+import { type Gate, makeGate } from '../support/gate.js';
+
+/** With the default lease, calls that wait and hold look every five seconds, here without a random delay. */
+const INTERVAL_MS = 5_000;
+const WAIT: WithLockOptions = { waitMs: 60_000 };
+
+class Messages extends InMemoryLocks {
+  isLost: (message: StoreMessage) => boolean = () => false;
+  readonly sent: StoreMessage[] = [];
+
+  override send(processId: string | undefined, message: StoreMessage): void {
+    this.sent.push(message);
+    if (!this.isLost(message)) super.send(processId, message);
+  }
+}
+
+/** @param processes the number of lock services that share a store */
+function start(processes = 1) {
+  const clock = new FakeClock();
+  const locks = new Messages(clock);
+  const events: LockEvent[] = [];
+  const stores = Array.from({ length: processes }, () => new InMemoryLockStore(locks, 30_000));
+  const engines = stores.map((store) => {
+    const report = (event: LockEvent): void => void events.push(event);
+    const options = resolveServiceOptions({});
+    return new LockEngine({ store, options, report, clock, random: () => 0 });
+  });
+  const [engine] = engines as [LockEngine];
+  const deadlocks = () => events.filter(({ type }) => type === 'deadlock');
+  return { clock, locks, stores, engines, engine, deadlocks };
+}
+
+/** A call that holds one key and then requests the next one. The first key of each call is held before any is. */
+function ring(engines: readonly LockEngine[], keys: readonly string[], options = WAIT) {
+  const allHold = makeGate();
+  let holding = 0;
+  return keys.map(async (key, i) => {
+    const engine = engines[i % engines.length] as LockEngine;
+    const next = keys[(i + 1) % keys.length] as string;
+    return engine.withLock(
+      key,
+      options,
+      async () => {
+        holding++;
+        if (holding === keys.length) allHold.open();
+        await allHold.opened;
+        return engine.withLock(next, options, () => `call ${i}`, `Inner.of${i}`);
+      },
+      `Outer.of${i}`,
+    );
+  });
+}
+
+async function outcomes(calls: readonly Promise<string>[]): Promise<unknown[]> {
+  const settled = await Promise.allSettled(calls);
+  return settled.map((it) => (it.status === 'fulfilled' ? it.value : (it.reason as unknown)));
+}
+
+describe.each([1, 2, 3])('calls of %s processes that wait for each other', (processes) => {
+  it.each([2, 3, 5])('end with one error within two intervals, in a ring of %s', async (count) => {
+    const { clock, engines, deadlocks } = start(processes);
+    const keys = Array.from({ length: count }, (_, i) => `key:${i}`);
+    const calls = outcomes(ring(engines, keys));
+    await clock.advance(2 * INTERVAL_MS);
+    const ended = await calls;
+    const errors = ended.filter((it) => it instanceof LockDeadlockError);
+    expect(errors).toHaveLength(1);
+    expect(ended.filter((it) => typeof it === 'string')).toHaveLength(count - 1);
+    expect(deadlocks()).toHaveLength(1);
+    const [error] = errors as [LockDeadlockError];
+    expect(error.ring).toHaveLength(count);
+    expect(error.key).toBe(error.ring[0]?.key);
+    for (const [i, wait] of error.ring.entries()) {
+      expect(error.ring[(i + 1) % count]?.holds).toEqual([wait.key]);
+      expect(error.message).toContain(`'${wait.label}'`);
+    }
+    for (const engine of engines) {
+      expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+    }
+  });
+});
+
+describe('a deadlock', () => {
+  it('ends the youngest of its waits, and no other', async () => {
+    const { clock, engine, deadlocks } = start();
+    const [first, second] = [makeGate(), makeGate()];
+    const call = (own: string, other: string, gate: Gate) =>
+      engine.withLock(
+        own,
+        WAIT,
+        async () => {
+          await gate.opened;
+          return engine.withLock(other, WAIT, () => own, `wants ${other}`);
+        },
+        `has ${own}`,
+      );
+    const calls = outcomes([call('a', 'b', first), call('b', 'a', second)]);
+    await clock.advance(1);
+    second.open();
+    await clock.advance(1_000);
+    first.open();
+    await clock.advance(2 * INTERVAL_MS);
+    expect(await calls).toEqual([
+      expect.objectContaining({
+        code: 'LOCK_DEADLOCK',
+        key: 'b',
+        message: expect.stringContaining('requested by wants b') as unknown,
+      }),
+      'b',
+    ]);
+    expect(deadlocks()).toMatchObject([{ key: 'b', label: 'wants b' }]);
+  });
+
+  it('is one too if a call with several keys closes the ring', async () => {
+    const { clock, engine } = start();
+    const gate = makeGate();
+    const nested = engine.withLock('b', WAIT, async () => {
+      await gate.opened;
+      return engine.withLock('a', WAIT, () => 'nested');
+    });
+    await clock.advance(1);
+    const several = engine.withLock(['a', 'b'], WAIT, () => 'several');
+    await clock.advance(1); // it has a, and waits for b
+    gate.open();
+    const ended = outcomes([nested, several]);
+    await clock.advance(2 * INTERVAL_MS);
+    expect(await ended).toEqual([expect.any(LockDeadlockError), 'several']);
+  });
+
+  it('of a call with itself says so', async () => {
+    const { clock, engine } = start();
+    const call = engine.withLock('a', WAIT, () =>
+      engine.withLock('a', { ...WAIT, reentrant: false }, () => 'inner'),
+    );
+    const ended = outcomes([call]);
+    await clock.advance(2 * INTERVAL_MS);
+    const [error] = await ended;
+    expect(error).toBeInstanceOf(LockDeadlockError);
+    expect((error as Error).message).toContain('the call holds it itself');
+  });
+
+  it('is found by branches of a call that holds the key', async () => {
+    const { clock, engine } = start();
+    const [gate, later, done] = [makeGate(), makeGate(), makeGate()];
+    const working = engine.withLock('c', WAIT, () => done.opened);
+    const branches = engine.withLock('a', WAIT, async () => {
+      await gate.opened;
+      return (
+        await Promise.all([
+          engine.withLock('c', WAIT, () => 'one branch'),
+          engine.withLock('b', WAIT, () => 'the other'),
+        ])
+      ).join();
+    });
+    const other = engine.withLock('b', WAIT, async () => {
+      gate.open();
+      await later.opened;
+      return engine.withLock('a', WAIT, () => 'other');
+    });
+    const ended = outcomes([branches, other]);
+    await clock.advance(10);
+    later.open();
+    await clock.advance(3 * INTERVAL_MS);
+    done.open();
+    await working;
+    expect(await ended).toEqual(['one branch,the other', expect.any(LockDeadlockError)]);
+  });
+
+  it('ends no wait that is not part of the ring', async () => {
+    const { clock, engine } = start();
+    const outside = ring([engine], ['a', 'b']);
+    await clock.advance(1);
+    const bystander = engine.withLock('x', WAIT, () => engine.withLock('a', WAIT, () => 'got it'));
+    const ended = outcomes([...outside, bystander]);
+    await clock.advance(3 * INTERVAL_MS);
+    expect((await ended).at(-1)).toBe('got it');
+  });
+});
+
+describe('no deadlock', () => {
+  it('is seen in a long wait for a call that works', async () => {
+    const { clock, engine, deadlocks, locks } = start();
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const waiting = engine.withLock('a', WAIT, () => engine.withLock('b', WAIT, () => 'its turn'));
+    await clock.advance(4 * INTERVAL_MS);
+    expect(locks.sent.filter(({ kind }) => kind === 'question').length).toBeGreaterThanOrEqual(3);
+    gate.open();
+    await working;
+    expect(await waiting).toBe('its turn');
+    expect(deadlocks()).toEqual([]);
+  });
+
+  it('is looked for by a call that holds nothing, does not wait long, or tries once', async () => {
+    const { clock, engine, locks } = start();
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const calls = outcomes([
+      engine.withLock('b', WAIT, () => 'plain'),
+      engine.withLock('a', WAIT, () => engine.withLock('b', { waitMs: 4_000 }, () => 'short')),
+    ]);
+    await clock.advance(4 * INTERVAL_MS);
+    expect(locks.sent.filter(({ kind }) => kind === 'question')).toEqual([]);
+    gate.open();
+    await working;
+    expect(await calls).toEqual(['plain', expect.any(LockNotAcquiredError)]);
+  });
+
+  it('is concluded from messages that are lost, or that nobody can have sent', async () => {
+    const { clock, engines, stores, locks, deadlocks } = start(2);
+    locks.isLost = ({ kind }) => kind === 'question';
+    const lost = outcomes(ring(engines, ['a', 'b'], { waitMs: 20_000 }));
+    const ofNobody = { process: 'f', host: 'h', pid: 1, waits: [1, { id: 1 }] };
+    const forged = ['{}', 'null', '[]', '{', JSON.stringify(ofNobody)];
+    for (let id = 0; id < 200; id++) {
+      for (const { processId } of stores)
+        for (const text of forged) locks.send(processId, { kind: 'answer', id: String(id), text });
+      await clock.advance(100);
+    }
+    await clock.advance(INTERVAL_MS);
+    expect(deadlocks()).toEqual([]);
+    expect(await lost).toContainEqual(expect.any(LockNotAcquiredError));
+  });
+
+  it.each(['ended', 'gone on without it'])(
+    'is concluded if a call has given up between the two rounds, and has %s',
+    async (then) => {
+      const { clock, engines, locks, deadlocks } = start(2);
+      const [mine, others] = engines as [LockEngine, LockEngine];
+      const aborted = new AbortController();
+      const [both, later, done] = [makeGate(), makeGate(), makeGate()];
+      const older = others.withLock('b', WAIT, async () => {
+        await both.opened;
+        const { signal } = aborted;
+        await others.withLock('a', { ...WAIT, signal }, () => 'never').catch(() => {});
+        if (then !== 'ended') await done.opened;
+        return 'went on';
+      });
+      const younger = mine.withLock('a', WAIT, async () => {
+        both.open();
+        await later.opened;
+        return mine.withLock('b', WAIT, () => 'got it');
+      });
+      const ended = outcomes([older, younger]);
+      await clock.advance(10);
+      later.open();
+      let answers = 0;
+      locks.isLost = ({ kind }) => {
+        // Each of the two has asked twice, so the younger one has seen the ring, and asks again.
+        if (kind === 'answer' && ++answers === 4) aborted.abort();
+        return false;
+      };
+      await clock.advance(1.5 * INTERVAL_MS);
+      expect(answers).toBe(6);
+      done.open();
+      await clock.advance(1);
+      expect(await ended).toEqual(['went on', 'got it']);
+      expect(deadlocks()).toEqual([]);
+    },
+  );
+
+  it('is looked for by a crowd at once', async () => {
+    const { clock, engine, locks } = start();
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const crowd = Array.from({ length: 100 }, (_, i) =>
+      engine.withLock(`a:${i}`, WAIT, () => engine.withLock('b', WAIT, () => i)),
+    );
+    let [asked, most] = [0, 0];
+    locks.isLost = ({ kind }) => {
+      if (kind === 'question') most = Math.max(most, ++asked);
+      if (kind === 'answer') asked--;
+      return kind === 'question';
+    };
+    await clock.advance(INTERVAL_MS + 1);
+    expect(most).toBe(16);
+    gate.open();
+    await working;
+    await Promise.all(crowd);
+  });
+
+  it('is looked for again if no answer has come, until the service closes', async () => {
+    const { clock, engine, locks } = start();
+    locks.isLost = ({ kind }) => kind === 'answer';
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const waiting = outcomes([
+      engine.withLock('a', WAIT, () => engine.withLock('b', WAIT, () => '')),
+    ]);
+    const asked = () => locks.sent.filter(({ kind }) => kind === 'question').length;
+    await clock.advance(INTERVAL_MS);
+    expect(asked()).toBe(1);
+    await clock.advance(INTERVAL_MS + 1_100);
+    expect(asked()).toBe(2);
+    const closed = engine.close(100);
+    await clock.advance(100);
+    await closed;
+    expect(clock.timers).toBe(0);
+    gate.open();
+    await Promise.all([working, waiting]);
+  });
+});
+
+describe('waits()', () => {
+  it('shows who waits for whom, in all processes', async () => {
+    const { clock, engines } = start(2);
+    const [one, other] = engines as [LockEngine, LockEngine];
+    const gate = makeGate();
+    const working = one.withLock('c', WAIT, () => gate.opened, 'Third.works');
+    const middle = other.withLock('b', WAIT, () =>
+      other.withLock('c', WAIT, () => 0, 'Second.inner'),
+    );
+    const first = one.withLock('a', WAIT, () => one.withLock('b', WAIT, () => 0, 'First.inner'));
+    await clock.advance(10);
+    expect(await one.waits('*')).toEqual([
+      expect.objectContaining({ key: 'c', label: 'Second.inner', holds: ['b'], pid: process.pid }),
+    ]);
+    gate.open();
+    await Promise.all([working, middle, first]);
+    expect(await other.waits('*')).toEqual([]);
+  });
+});
