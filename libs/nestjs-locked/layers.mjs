@@ -219,6 +219,7 @@ export const ROOMS = [
     name: 'cli',
     rooms: [
       'core',
+      'core/deadlocks',
       'core/runtime',
       'core/keys',
       'core/store',

@@ -1,5 +1,6 @@
 /** Calls that wait for each other in a ring are found, and the youngest wait ends. */
 import { describe, expect, it } from '@jest/globals';
+import { waitsInRings } from '../../libs/nestjs-locked/src/core/deadlocks/rings.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   LockDeadlockError,
@@ -7,6 +8,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
@@ -312,6 +314,19 @@ describe('no deadlock', () => {
     expect(clock.timers).toBe(0);
     gate.open();
     await Promise.all([working, waiting]);
+  });
+});
+
+describe('one look at all waits', () => {
+  const wait = (key: string, ...holds: string[]): LockWait => {
+    return { processId: '', host: '', pid: 1, id: key, label: key, since: new Date(), key, holds };
+  };
+
+  it('tells rings from those who wait for one', () => {
+    const ring = [wait('b', 'a'), wait('c', 'b'), wait('a', 'c', 'x')];
+    const self = wait('y', 'y');
+    const others = [wait('a', 'd'), wait('d', 'e'), wait('z', 'f')];
+    expect(waitsInRings([...others, ...ring, self])).toEqual(new Set([...ring, self]));
   });
 });
 

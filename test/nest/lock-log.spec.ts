@@ -14,6 +14,7 @@ import { RecordingLogger } from '../support/recording-logger.js';
 const key = 'stock:1';
 const lock = { key, label: 'StockService.take', template: 'stock:<id>' };
 const holder = { processId: '', host: 'app-3', pid: 4711, label: 'StockService.take' };
+const wait = { processId: '', host: 'app-1', pid: 17, id: '1', since: new Date() };
 const cause = new LockStoreError('the reason');
 
 const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
@@ -46,6 +47,17 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
       ],
     },
     /^warn Locks are nested in opposite orders: 'order:<id>' of 'Orders\.pay' is requested under 'stock:<id>' of 'Stock\.take', and 'stock:<id>' is requested under 'order:<id>'\. Such calls /,
+  ],
+  [
+    {
+      type: 'deadlock',
+      ...lock,
+      ring: [
+        { ...wait, label: 'StockService.take', holds: ['order:7', 'a'], key: 'stock:1' },
+        { ...wait, label: undefined, holds: ['stock:1'], key: 'order:7', pid: 18 },
+      ],
+    },
+    /^error The call that waited for lock 'stock:1' of 'StockService\.take' has ended with LOCK_DEADLOCK, so that others go on: 'StockService\.take' in process 17 on app-1 holds 'order:7', 'a' and waits for 'stock:1'; a call in process 18 on app-1 holds 'stock:1' and waits for 'order:7'$/,
   ],
   [
     { type: 'renewed-late', ...lock, lateMs: 12_000.4, remainingMs: 7_999.6, leases: 1 },

@@ -104,6 +104,22 @@ describe('metrics', () => {
     ]);
   });
 
+  it('counts the waits that were ended because calls waited for each other', async () => {
+    const { locks, metric } = await start();
+    const key = `stock:${uniqueKey()}`;
+    const options = { leaseMs: 900, reentrant: false };
+    const wait = locks.withLock(key, () => locks.withLock(key, options, () => {}));
+    await expect(wait).rejects.toMatchObject({ code: 'LOCK_DEADLOCK' });
+    expect((await metric('nestjs_locked.deadlocks'))?.dataPoints).toMatchObject([
+      { attributes: { 'nestjs_locked.template': 'stock:*' }, value: 1 },
+    ]);
+    expect((await metric('nestjs_locked.wait.duration'))?.dataPoints).toContainEqual(
+      expect.objectContaining({
+        attributes: expect.objectContaining({ 'nestjs_locked.outcome': 'deadlock' }) as unknown,
+      }),
+    );
+  }, 20_000);
+
   it('shows how much time renewals have left', async () => {
     const { locks, metric } = await start();
     const lock = await locks.acquire(uniqueKey(), { leaseMs: 900 });

@@ -5,10 +5,12 @@ import { stripVTControlCharacters } from 'node:util';
 import { shownDuration } from '../../libs/nestjs-locked/src/cli/duration.js';
 import { shownText, widthOf } from '../../libs/nestjs-locked/src/cli/shown-text.js';
 import { tableOf } from '../../libs/nestjs-locked/src/cli/table.js';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { lockKey } from '../../libs/nestjs-locked/src/core/keys/lock-key.js';
 import { LIBRARY } from '../api/entry-points.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisCluster } from '../support/own-cluster.js';
 import { startRedisServer, useRedisServer } from '../support/own-redis.js';
@@ -25,6 +27,27 @@ function run(url: string | undefined, ...args: string[]): Promise<CommandResult>
 
 function json(text: string): unknown[] {
   return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as unknown]));
+}
+
+/** Two calls that wait for each other, until the signal aborts. */
+async function waitForEachOther(
+  engines: readonly LockEngine[],
+  keys: readonly [string, string],
+  signal: AbortSignal,
+): Promise<void> {
+  const gate = makeGate();
+  let holding = 0;
+  const calls = keys.map((key, i) =>
+    (engines[i % engines.length] as LockEngine).withLock(key, {}, async () => {
+      holding++;
+      if (holding === keys.length) gate.open();
+      await gate.opened;
+      const wanted = keys[1 - i] as string;
+      const options = { signal, label: `inside ${key}`, waitMs: 60_000 };
+      await (engines[i % engines.length] as LockEngine).withLock(wanted, options, () => {});
+    }),
+  );
+  await Promise.allSettled(calls);
 }
 
 describe('npx nestjs-locked', () => {
@@ -123,6 +146,57 @@ describe('npx nestjs-locked', () => {
     expect((await run(redis.url, 'release', key)).code).toBe(1);
   });
 
+  it('shows who waits for whom, and that it is a deadlock', async () => {
+    const [{ engine: one }, { engine: other }] = await Promise.all([
+      openLocks(redis.url),
+      openLocks(redis.url),
+    ]);
+    const nothing = await run(redis.url, 'graph', 'ring:*');
+    expect([nothing.code, nothing.stdout]).toEqual([0, '']);
+    expect(nothing.stderr).toContain('No call that holds a wanted lock waits for another one');
+
+    const end = new AbortController();
+    const ring = waitForEachOther([one, other], ['ring:a', 'ring:b'], end.signal);
+    await eventually(async () => expect((await one.inspect('ring:b'))?.waiters).toBe(1));
+    const { code, stdout, stderr } = await run(redis.url, 'graph', 'ring:*');
+    expect([code, stderr]).toEqual([0, '']);
+    const [names, ...rows] = stdout.trim().split('\n');
+    expect(names?.split(/ {2,}/)).toEqual(['CALL', 'PROCESS', 'HOLDS', 'WAITS FOR', 'FOR']);
+    expect(rows).toHaveLength(2);
+    const process_ = `\\S+ pid ${process.pid}`;
+    for (const [own, wanted] of [
+      ['ring:a', 'ring:b'],
+      ['ring:b', 'ring:a'],
+    ])
+      expect(stdout).toMatch(
+        new RegExp(`inside ${own} +${process_} +${own} +${wanted} +\\d+\\.\\ds +deadlock`),
+      );
+    const shown = json((await run(redis.url, 'graph', '--json')).stdout);
+    expect(shown).toHaveLength(2);
+    expect(shown).toContainEqual(
+      expect.objectContaining({ key: 'ring:b', holds: ['ring:a'], isDeadlock: true }),
+    );
+    end.abort();
+    await ring;
+  });
+
+  it('says that a graph is incomplete if a process does not answer, and fails without the rights', async () => {
+    const { admin, port, url } = redis;
+    await admin.set('lock:{silent:1}', `${PROCESS}:1796000000000000:Dead.call`, 'PX', 60_000);
+    await admin.zadd('lock:{silent:1}:queue', 1, `${'e'.repeat(32)}:1796000000000001`);
+    const silent = await run(url, 'graph', 'silent:*');
+    expect([silent.code, silent.stdout]).toEqual([0, '']);
+    expect(silent.stderr).toContain(
+      'Unknown for a lock that others want: the process has not answered',
+    );
+    const rights = ['%R~lock:*', '+get', '+pttl', '+zcard', '+scan'];
+    await admin.call('ACL', 'SETUSER', 'reader', 'on', '>pw', ...rights);
+    const refused = await run(`redis://reader:pw@127.0.0.1:${port}`, 'graph', 'silent:*');
+    expect([refused.code, refused.stdout]).toEqual([3, '']);
+    expect(refused.stderr).toContain('NOPERM');
+    await admin.del('lock:{silent:1}', 'lock:{silent:1}:queue');
+  });
+
   it('leaves nothing in Redis, and only reads it except to release', async () => {
     const { admin, url } = redis;
     await admin.set('lock:{order:7}', `${PROCESS}:1796000000000000`);
@@ -215,8 +289,8 @@ describe('npx nestjs-locked', () => {
 
   it.each([
     [['lst'], "Unknown command 'lst': did you mean ls?"],
-    [['delete'], "Unknown command 'delete': there are ls, watch, inspect, release"],
-    [[], 'Write a command: ls, watch, inspect, release'],
+    [['delete'], "Unknown command 'delete': there are ls, watch, inspect, graph, release"],
+    [[], 'Write a command: ls, watch, inspect, graph, release'],
     [['inspect'], 'inspect needs a key'],
     [['ls', 'a', 'b'], 'ls takes one argument, and not 2'],
     [['ls', '--yes'], '--yes belongs to release'],
@@ -370,6 +444,26 @@ describe('npx nestjs-locked on a Redis Cluster', () => {
     expect(await run(url, 'release', 'order:7', '--yes')).toMatchObject({ code: 0, stderr: '' });
     const released = locks.find(({ key }) => key === 'order:7');
     await eventually(() => expect(released?.signal.aborted).toBe(true));
+  });
+
+  it('shows who waits for whom, from the URL of any, and a deadlock across nodes ends', async () => {
+    const [{ engine: one }, { engine: other }] = await Promise.all([
+      cluster.openLocks(),
+      cluster.openLocks(),
+    ]);
+    const keys: [string, string] = ['ring:1', 'ring:2']; // of different masters
+    const ring = waitForEachOther([one, other], keys, new AbortController().signal);
+    await eventually(async () => expect((await one.inspect('ring:2'))?.waiters).toBe(1));
+    const url = cluster.servers.nodes.at(-1)?.url;
+    const { code, stdout, stderr } = await run(url, 'graph', '--json');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(json(stdout)).toEqual([
+      expect.objectContaining({ isDeadlock: true }),
+      expect.objectContaining({ isDeadlock: true }),
+    ]);
+    const from = performance.now();
+    await ring;
+    expect(performance.now() - from).toBeLessThan(30_000); // half of the wait
   });
 
   it('shows none of the locks if some cannot be seen', async () => {

@@ -23,6 +23,7 @@ import {
   LockAbortedError,
   LockCommitUnknownError,
   LockConfigError,
+  LockDeadlockError,
   Locked,
   LockError,
   LockExceptionFilter,
@@ -59,6 +60,7 @@ const ERRORS: readonly LockError[] = [
   new LockLostError('secret', 'secret', 'expired'),
   new LockNotHeldError('secret', 'secret'),
   new LockQueueFullError('secret', 'secret'),
+  new LockDeadlockError('secret', 'secret', []),
   new LockFencedError('secret', 'secret', 1, 2),
   new LockCommitUnknownError('secret', 'secret'),
   new LockInTransactionError('secret', 'secret'),
@@ -253,6 +255,7 @@ it('a busy call is refused as ABORTED with the time to retry, then the next one 
 it.each([
   ['LOCK_STORE_FAILED', status.UNAVAILABLE, 'Locks are unavailable, try again', '1000'],
   ['LOCK_QUEUE_FULL', status.UNAVAILABLE, 'Too many wait for it, try again', '1000'],
+  ['LOCK_DEADLOCK', status.ABORTED, 'In use, try again', '1000'],
   ['LOCK_ABORTED', status.UNAVAILABLE, 'Locks are unavailable, try again', '1000'],
   ['LOCK_KEY_INVALID', status.INVALID_ARGUMENT, 'Invalid Argument', undefined],
   ['LOCK_LOST', status.INTERNAL, 'Internal Server Error', undefined],

@@ -3,10 +3,10 @@ import { Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import type {
   AcquireCommand,
-  StoreMessage,
   LockStore,
   ReleaseCommand,
   RequeueCommand,
+  StoreMessage,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';

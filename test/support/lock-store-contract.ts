@@ -1,5 +1,6 @@
 import { deepEqual, equal, notEqual, ok } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { HolderAnswer } from '../../libs/nestjs-locked/src/core/store/holder-question.js';
 import {
   introducedAt,
   labelOf,
@@ -8,10 +9,9 @@ import {
 } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type {
   Granted,
-  HolderAnswer,
-  StoreMessage,
   LockStore,
   Queued,
+  StoreMessage,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 
 /** Two processes that have opened the same store. The suite uses separate keys for each case. */

@@ -1,6 +1,6 @@
 import type {
-  StoreMessage,
   StoreListener,
+  StoreMessage,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { MessageLog } from './message-log.js';
 

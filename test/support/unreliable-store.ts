@@ -2,7 +2,6 @@ import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js
 import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type {
   AcquireCommand,
-  StoreMessage,
   LeaveCommand,
   LockStore,
   RecheckCommand,
@@ -10,6 +9,7 @@ import type {
   RenewCommand,
   RequeueCommand,
   StoreListener,
+  StoreMessage,
   TakeBackCommand,
   Unknown,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';

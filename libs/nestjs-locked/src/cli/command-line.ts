@@ -12,18 +12,22 @@ interface Common {
   readonly json: boolean;
 }
 
+/** A command about all locks that match a pattern. */
+type ListCommand<Name> = Common & { readonly name: Name; readonly pattern: string };
+
 /** What the operator has asked for. */
 export type CommandLine =
   | { readonly name: 'help' }
-  | (Common & { readonly name: 'ls'; readonly pattern: string })
-  | (Common & { readonly name: 'watch'; readonly pattern: string })
+  | ListCommand<'ls'>
+  | ListCommand<'watch'>
+  | ListCommand<'graph'>
   | (Common & { readonly name: 'inspect'; readonly key: string })
   | (Common & { readonly name: 'release'; readonly key: string; readonly isConfirmed: boolean });
 
 /** One kind of them. */
 export type Asked<Name extends CommandLine['name']> = Extract<CommandLine, { readonly name: Name }>;
 
-const COMMANDS = ['ls', 'watch', 'inspect', 'release'] as const;
+const COMMANDS = ['ls', 'watch', 'inspect', 'graph', 'release'] as const;
 type Command = (typeof COMMANDS)[number];
 
 const OPTIONS = {
@@ -51,11 +55,10 @@ export function readCommandLine(
   const common = { ...redisOf(values.redis ?? redisUrl), json: values.json };
   assertKeyPrefix('--prefix', values.prefix);
   const keyPrefix = values.prefix;
-  if (name === 'ls' || name === 'watch') {
+  if (name === 'ls' || name === 'watch' || name === 'graph') {
     const pattern = subject ?? '*';
     assertKeyPattern(pattern);
-    const asked = { ...common, keyPrefix, pattern };
-    return name === 'ls' ? { ...asked, name } : { ...asked, name };
+    return { ...common, keyPrefix, name, pattern };
   }
   if (subject === undefined) throw new UsageError(`${name} needs a key: ${name} stock:42`);
   assertLockKey(subject);

@@ -5,6 +5,7 @@ Shows who holds which lock, and ends a hold. It takes no lock and leaves nothing
   ls [PATTERN]       the locks that are held, the most wanted ones first; PATTERN as in 'stock:*'
   watch [PATTERN]    the same, again and again: a table on a terminal, otherwise one line for each change
   inspect KEY        one lock
+  graph [PATTERN]    who waits for whom: the calls that hold a lock which others want, and wait for another one
   release KEY --yes  takes a lock away from its holder, whose signal aborts; the next caller enters a second later.
                      Without --yes, it only says who would lose it
 
@@ -22,11 +23,12 @@ Keys are written as in the application, without the keyPrefix and the braces tha
   SINCE     when that process asked for it, in UTC by its own clock; its calls may have handed it on since
   LEASE     when it ends if it is not renewed, which the holder does while it works
   WAITING   how many processes wait, however many calls wait in each
+  HOLDS     the locks of a call that waits, and of the calls around it; "deadlock" if these calls wait for each other
 
 Redis: one server, the master behind Sentinel, or any node of a Redis Cluster, whose other nodes are found. If Node does
 not know the authority of a certificate, name its file in NODE_EXTRA_CA_CERTS. To look, the Redis user needs
   ~lock:* +get +pttl +zcard +scan, and for a Cluster +cluster|slots; since Redis 7, %R~lock:* is enough
-and to release, what the user of the application has.
+and to release, or for graph, what the user of the application has. For the graph, the processes are asked.
 
 All keys of the database are scanned, in short steps. A look at 10,000 locks takes about a second, and a sixth of that
 in Redis. After each look, watch pauses for four times as long as that took, and for a second at least.

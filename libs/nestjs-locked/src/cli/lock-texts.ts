@@ -1,4 +1,4 @@
-import type { LockHolder } from '../core/lock-info.js';
+import type { LockHolder, LockWait } from '../core/lock-info.js';
 import { shownDuration } from './duration.js';
 import type { LockView } from './lock-view.js';
 import { shownJson, shownText } from './shown-text.js';
@@ -60,11 +60,34 @@ export function lockJson(lock: LockView | undefined, more: object = {}): string 
   return shownJson(JSON.stringify(shown));
 }
 
+/** @param columns of the terminal; Infinity: nothing is cut @returns lines */
+export function waitTable(
+  waits: readonly LockWait[],
+  inRings: ReadonlySet<LockWait>,
+  columns: number,
+): string[] {
+  const now = Date.now();
+  const rows = waits.map((wait) => [
+    shownText(wait.label ?? ''),
+    processText(wait),
+    wait.holds.map(shownText).join(' '),
+    shownText(wait.key),
+    shownDuration(Math.max(0, now - wait.since.getTime())),
+    inRings.has(wait) ? 'deadlock' : '',
+  ]);
+  return tableOf(['CALL', 'PROCESS', 'HOLDS', 'WAITS FOR', 'FOR', ''], rows, columns, [0, 1, 2, 3]);
+}
+
+/** A wait as JSON on one line. */
+export function waitJson(wait: LockWait, isDeadlock: boolean): string {
+  return shownJson(JSON.stringify({ ...wait, label: wait.label ?? null, isDeadlock }));
+}
+
 export function shownHolder({ state, holder }: Pick<LockView, 'state' | 'holder'>): string {
   return holder === undefined ? `(${state})` : processText(holder);
 }
 
-function processText({ host, pid, processId }: LockHolder): string {
+function processText({ host, pid, processId }: Omit<LockHolder, 'label'>): string {
   return host === undefined ? `process ${processId}` : `${shownText(host)} pid ${pid}`;
 }
 

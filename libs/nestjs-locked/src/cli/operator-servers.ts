@@ -1,8 +1,9 @@
 import type { CommandRunner, LockServers } from '../redis/connection/lock-servers.js';
+import type { RedisConnection } from '../redis/connection/server/redis-client.js';
 import type { CommandOutcome, RedisCommand } from '../redis/connection/traffic/redis-command.js';
 import { askRedis } from './ask-redis.js';
 import { OperatorCluster } from './operator-cluster.js';
-import { OperatorServer } from './operator-server.js';
+import { ONCE, OperatorServer } from './operator-server.js';
 
 /**
  * The servers of an operator, without what a lock service needs: no inbox, no entry of this process, no proof that
@@ -55,6 +56,30 @@ export class OperatorServers implements Pick<LockServers, 'run' | 'each' | 'isRe
         return askRedis(redis, { ...command, action }, read);
       },
     }));
+  }
+
+  /** The ids of the masters of a cluster; undefined for one server. @throws LockStoreError */
+  async nodeIds(): Promise<readonly string[] | undefined> {
+    if (!this.isCluster) return undefined;
+    const command: RedisCommand = {
+      action: 'ask for the id',
+      keys: [],
+      send: (redis) => redis.cluster('MYID'),
+    };
+    const masters = await this.each();
+    return Promise.all(
+      masters.map((master) =>
+        master.run(command, (outcome) => {
+          if (outcome.kind === 'failed') throw outcome.cause;
+          return String(outcome.reply);
+        }),
+      ),
+    );
+  }
+
+  /** To the same server, or to one node of the cluster; not connected yet. */
+  anotherConnection(): RedisConnection {
+    return this.#server.client.duplicate({ ...ONCE, lazyConnect: true });
   }
 
   close(): void {

@@ -1,4 +1,7 @@
+import { HolderQuestions } from '../core/deadlocks/holder-questions.js';
 import { LockConfigError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
+import { newProcessId } from '../core/store/lease-token.js';
+import type { LockInspector } from '../core/store/lock-inspector.js';
 import { systemClock } from '../core/time/clock.js';
 import { RedisLockInspector } from '../redis/redis-lock-inspector.js';
 import { answerQuestionScript } from '../redis/scripts/answer-question.lua.js';
@@ -8,9 +11,11 @@ import { RedisKeys } from '../redis/scripts/redis-keys.js';
 import { revokeScript } from '../redis/scripts/revoke.lua.js';
 import { type CommandLine, readCommandLine } from './command-line.js';
 import { EXIT_CODE, type ExitCode } from './exit-code.js';
+import { graph } from './graph.js';
 import { HELP } from './help.js';
 import { LockReader } from './lock-reader.js';
 import { inspect, list, release } from './operator-commands.js';
+import { OperatorInbox } from './operator-inbox.js';
 import { OperatorServers } from './operator-servers.js';
 import { shownText } from './shown-text.js';
 import { UsageError } from './usage-error.js';
@@ -43,6 +48,7 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
     const { isCluster: inCluster, connectionPrefix } = servers;
     const { inboxPrefix } = keys;
     const settings = { inCluster, inboxPrefix, acceptMs: 0, fenceKeepMs: 0 };
+    const processId = newProcessId(); // the name of an inbox, which only graph has
     const inspector = new RedisLockInspector({
       servers,
       clock: systemClock,
@@ -53,7 +59,7 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
         askHolder: askHolderScript(settings),
         answerQuestion: answerQuestionScript(settings),
       },
-      processId: '',
+      processId,
       connectionPrefix,
     });
     const reader = new LockReader(servers, keys, inspector);
@@ -63,6 +69,10 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
       case 'watch':
         await watch(reader, servers.address, asked);
         return EXIT_CODE.done;
+      case 'graph':
+        return await withAnswers(servers, inspector, inboxPrefix + processId, (questions) =>
+          graph(reader, questions, asked),
+        );
       case 'inspect':
         return await inspect(reader, asked);
       case 'release':
@@ -70,6 +80,24 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
     }
   } finally {
     servers.close();
+  }
+}
+
+/** @param inbox of the process in whose name the inspector asks */
+async function withAnswers<T>(
+  servers: OperatorServers,
+  inspector: LockInspector,
+  inbox: string,
+  ask: (questions: HolderQuestions) => Promise<T>,
+): Promise<T> {
+  const questions = new HolderQuestions(inspector, systemClock, () => []);
+  const answers = new OperatorInbox(servers.anotherConnection(), (it) => questions.answer(it));
+  try {
+    const nodes = await servers.nodeIds();
+    await answers.open(nodes === undefined ? [inbox] : nodes.map((node) => `${inbox}@${node}`));
+    return await ask(questions);
+  } finally {
+    answers.close();
   }
 }
 

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
+import type { HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import { isTokenOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
@@ -8,7 +9,6 @@ import type {
   AcquireReply,
   Busy,
   Granted,
-  HolderQuestion,
   LeaveCommand,
   LeaveReply,
   LockStore,

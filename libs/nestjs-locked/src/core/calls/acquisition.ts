@@ -1,5 +1,5 @@
-import { byBytes } from '../keys/key-order.js';
 import type { DeadlockSearch } from '../deadlocks/deadlock-search.js';
+import { byBytes } from '../keys/key-order.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import {
   LockAbortedError,

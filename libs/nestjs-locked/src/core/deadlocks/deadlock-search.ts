@@ -29,11 +29,11 @@ interface Link {
  *
  * A call that waits for longer than a safety interval, and holds something, asks the process that has its key what the
  * call that has it waits for, then asks the holder of that key, and so on. If it comes back to its own wait, it asks
- * all of them again. A wait has an id of its own, and a lease a token of its own. So whoever gives the same answer twice
- * has waited, and held, from the first answer to the second, and at the moment between the two rounds, all of them did
- * so at once: the ring was there, and it stays, because none of them can move. An unanswered question says nothing. This
- * is the detection by probes of Chandy, Misra and Haas (1983, "Distributed deadlock detection"), led by the process that
- * asks.
+ * all of them again. Each wait has an id and each lease a token, used once. So whoever gives the same answer twice has
+ * waited, and held, from the first answer to the second, and at the moment between the two rounds, all of them did so
+ * at once: the ring was there, and it stays, because none of them can move. An unanswered question says nothing. This
+ * is the detection by probes of Chandy, Misra and Haas (1983, "Distributed deadlock detection"), led by the process
+ * that asks.
  *
  * All waits of a ring find it, but only the youngest ends: it has, as a rule, done the least work.
  */
@@ -91,8 +91,8 @@ export class DeadlockSearch implements HoldingWaitUser {
   }
 
   #lookLater(wait: HoldingWait, ms: number): void {
-    const { scheduler, clock, jitter } = this.#parts;
-    scheduler.schedule(wait, clock.now() + ms + jitter(ms / 10));
+    const { scheduler, clock } = this.#parts;
+    scheduler.schedule(wait, clock.now() + ms + this.#parts.jitter(ms / 10));
   }
 
   /** Never rejects. */
@@ -107,6 +107,8 @@ export class DeadlockSearch implements HoldingWaitUser {
           ring.map((link) => link.wait),
         );
       }
+    } catch {
+      // The store has failed, so that nothing is known: the wait goes on, and ends in time.
     } finally {
       this.#searches--;
       if (!wait.isOver) this.#lookLater(wait, this.#everyMs);
@@ -122,7 +124,7 @@ export class DeadlockSearch implements HoldingWaitUser {
     if (asked.has(nameOf(wait)) || asked.size === MOST_ASKED) return undefined;
     asked.add(nameOf(wait));
     const holder = await this.questions.ask(wait.key);
-    if (holder === undefined) return undefined;
+    if (holder?.waits === undefined) return undefined;
     const link = { wait, token: holder.token };
     if (holder.waits.some((next) => nameOf(next) === nameOf(own))) return [link];
     for (const next of holder.waits) {
@@ -138,7 +140,7 @@ export class DeadlockSearch implements HoldingWaitUser {
     return ring.every(({ token }, i) => {
       const { wait: next } = ring[(i + 1) % ring.length] as Link;
       const answer = answers[i];
-      return answer?.token === token && answer.waits.some((wait) => nameOf(wait) === nameOf(next));
+      return answer?.token === token && answer.waits?.some((wait) => nameOf(wait) === nameOf(next));
     });
   }
 

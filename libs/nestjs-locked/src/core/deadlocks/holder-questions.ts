@@ -1,6 +1,6 @@
 import type { LockWait } from '../lock-info.js';
+import type { HolderAnswer, HolderQuestion } from '../store/holder-question.js';
 import type { LockInspector } from '../store/lock-inspector.js';
-import type { HolderAnswer, HolderQuestion } from '../store/lock-store.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
 import { readWaits, writtenWaits } from './waits-text.js';
@@ -11,7 +11,8 @@ const ANSWER_LIMIT_MS = 1_000;
 /** Who has a key, and what the call that has it waits for. */
 export interface AskedHolder {
   readonly token: string;
-  readonly waits: readonly LockWait[];
+  /** Undefined if the process has not answered in time, or not in a form that this version knows. */
+  readonly waits: readonly LockWait[] | undefined;
 }
 
 /**
@@ -36,11 +37,7 @@ export class HolderQuestions {
     this.#waitsUnder = waitsUnder;
   }
 
-  /**
-   * Never rejects.
-   * @returns undefined if nobody has the key, or that is unknown: the store or the process did not answer in time, or
-   * another kind of client has it
-   */
+  /** @returns undefined if nobody has the key, or another kind of client @throws LockStoreError */
   async ask(key: string): Promise<AskedHolder | undefined> {
     const id = String(++this.#count);
     const arrival = new Promise<string | undefined>((resolve) => this.#asked.set(id, resolve));
@@ -48,10 +45,7 @@ export class HolderQuestions {
       const token = await this.#inspector.ask(key, id);
       if (token === undefined) return undefined;
       const text = await atMost(this.#clock, ANSWER_LIMIT_MS, arrival);
-      const waits = text === undefined ? undefined : readWaits(text);
-      return waits && { token, waits };
-    } catch {
-      return undefined; // the wait goes on, and ends in time
+      return { token, waits: text === undefined ? undefined : readWaits(text) };
     } finally {
       this.#asked.delete(id);
     }

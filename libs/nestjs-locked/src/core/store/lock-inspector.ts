@@ -1,6 +1,6 @@
 import type { LockHolder } from '../lock-info.js';
+import type { HolderQuestion } from './holder-question.js';
 import { labelOf, processIdOf } from './lease-token.js';
-import type { HolderQuestion } from './lock-store.js';
 
 /** The record of a held key in the store. */
 export interface LockRecord {

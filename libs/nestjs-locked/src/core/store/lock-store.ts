@@ -1,4 +1,5 @@
 import type { LockStoreError } from '../lock.errors.js';
+import type { HolderAnswer, HolderQuestion } from './holder-question.js';
 import type { LockInspector } from './lock-inspector.js';
 
 /** The store did not answer in time, or refused: its state is unknown. */
@@ -193,26 +194,6 @@ export type InboxMessage =
   | { readonly kind: 'head'; readonly key: string; readonly token: string; readonly ms: number }
   /** An operator has taken the key from `token`; the next waiter gets it in a second. */
   | { readonly kind: 'revoked'; readonly key: string; readonly token: string };
-
-/** Another process, or this one, asks which call has the key, and what it waits for. */
-export interface HolderQuestion {
-  readonly kind: 'question';
-  readonly key: string;
-  /** The token that has the key; its process is asked. */
-  readonly token: string;
-  /** The process that asks. */
-  readonly from: string;
-  /** Chosen by the process that asks; the answer repeats it. */
-  readonly id: string;
-}
-
-/** What the process that was asked answers. */
-export interface HolderAnswer {
-  readonly kind: 'answer';
-  readonly id: string;
-  /** Written by `writtenWaits`, perhaps by another version. */
-  readonly text: string;
-}
 
 /** A message about a token of this process, or one with which processes find deadlocks. */
 export type StoreMessage = InboxMessage | HolderQuestion | HolderAnswer;
