@@ -2,6 +2,7 @@ import { providePostgres, provideRedis } from 'dev-servers';
 import { randomBytes } from 'node:crypto';
 import type { Cleanup } from './cleanup.js';
 import { DemoRedis } from './demo-redis.js';
+import { KeptSale } from './kept-sale.js';
 import type { DemoOptions } from './options.js';
 import type { Progress } from './progress.js';
 import { salesLegend, salesTable } from './report.js';
@@ -86,7 +87,31 @@ export async function runDemo(
   console.log(`\n${salesTable(sales)}\n${salesLegend(redisServer.source === 'REDIS_URL')}\n`);
   console.log(`The trap\n\n${trapTable(trials)}\n${trapLegend()}\n`);
   const isSaleExact = concludes(sales);
-  return isEscaped(trials) && isSaleExact;
+  const isGood = isEscaped(trials) && isSaleExact;
+  if (options.isKept) await keepOpen(processes, redisServer.url, cleanup);
+  return isGood;
+}
+
+/** Does not end by itself. */
+async function keepOpen(
+  processes: readonly StockApi[],
+  redisUrl: string,
+  cleanup: Cleanup,
+): Promise<void> {
+  await cleanup.use(
+    async () => new KeptSale(processes),
+    async (sale) => sale.stop(),
+  );
+  const [{ origin }] = processes as [StockApi];
+  console.log(`
+The sale goes on, and one product cannot be sold. Who holds it, and since when? Free it.
+
+  shell      npx nestjs-locked ls --redis ${redisUrl}
+  health     ${origin}/health
+  metrics    ${origin}/metrics
+
+docs/operations.md says how. Ctrl-C ends everything.`);
+  await new Promise(() => {});
 }
 
 async function playUnlocked(shop: Shop, scenario: Scenario, progress: Progress): Promise<Sale> {

@@ -10,6 +10,8 @@ export interface DemoOptions {
   readonly pieces: number;
   /** Decides who buys how much. The same seed gives the same buyers. */
   readonly seed: number;
+  /** Whether the processes stay afterwards, with a sale that goes on, until Ctrl-C. */
+  readonly isKept: boolean;
 }
 
 const FULL_SALE = { buyers: 2_000, atOnce: 600, pieces: 500 };
@@ -18,10 +20,14 @@ const QUICK_SALE = { buyers: 200, atOnce: 100, pieces: 50 };
 export function readOptions(args: string[]): DemoOptions {
   const { values } = parseArgs({
     args,
-    options: { quick: { type: 'boolean', default: false }, seed: { type: 'string' } },
+    options: {
+      quick: { type: 'boolean', default: false },
+      keep: { type: 'boolean', default: false },
+      seed: { type: 'string' },
+    },
   });
   const seed = wholeNumberFrom('seed', values.seed ?? randomSeed(), 0);
-  return { ...(values.quick ? QUICK_SALE : FULL_SALE), seed };
+  return { ...(values.quick ? QUICK_SALE : FULL_SALE), seed, isKept: values.keep };
 }
 
 function randomSeed(): string {

@@ -9,7 +9,7 @@ const MAIN_FILE = fileURLToPath(new URL('../../stock-api/dist/main.js', import.m
 /** Three start at a time, which takes seconds, and a minute on a machine that is busy otherwise. */
 const START_LIMIT_MS = 120_000;
 const STOP_LIMIT_MS = 3_000;
-/** This is longer than any wait for a lock. An answer that takes longer counts as none. */
+/** This is longer than any wait for a lock. */
 const PATIENCE_MS = 40_000;
 
 export interface HttpAnswer {
@@ -47,14 +47,23 @@ export class StockApi extends ChildProgram {
     );
   }
 
-  /** Exchanges JSON with it. */
-  async send(method: 'GET' | 'PUT' | 'POST', path: string, body?: object): Promise<HttpAnswer> {
+  get origin(): string {
+    return this.#origin;
+  }
+
+  /** Exchanges JSON with it. @param patienceMs an answer that takes longer counts as none */
+  async send(
+    method: 'GET' | 'PUT' | 'POST',
+    path: string,
+    body?: object,
+    patienceMs = PATIENCE_MS,
+  ): Promise<HttpAnswer> {
     if (this.#isStopping) throw new Error('stock-api is being stopped');
     const sending = request(new URL(path, this.#origin), {
       method,
       agent: this.#agent,
       headers: { 'content-type': 'application/json' },
-      signal: AbortSignal.timeout(PATIENCE_MS),
+      signal: AbortSignal.timeout(patienceMs),
     });
     sending.on('error', () => {}); // who waits for the answer hears of it
     sending.end(body === undefined ? undefined : JSON.stringify(body));

@@ -7,12 +7,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { LIBRARY } from '../../../test/api/entry-points.js';
 import { endWithTests } from '../../../test/support/end-with-tests.js';
+import { eventually } from '../../../test/support/eventually.js';
+import { runCommand } from '../../../test/support/run-command.js';
 import { type Receipt, Sale } from '../src/sale.js';
 import type { Books } from '../src/shop-database.js';
 import { Trial } from '../src/trap/trial.js';
 import { type Variant, VARIANTS } from '../src/trap/variant.js';
 
+const OPERATOR = join(LIBRARY, 'dist/cli/main.js');
 const MAIN_FILE = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 
 describe('npm run demo', () => {
@@ -35,6 +39,32 @@ describe('npm run demo', () => {
     expect(demo.row('the truth').slice(2)).toEqual(['100', '80', '80']);
     expect(demo.row('stock').slice(2)).toEqual(['exact', 'exact', 'exact']);
     expect(demo.output).toContain('Out of the trap');
+    await demo.leavesNothing();
+  });
+
+  it('goes on with --keep until Ctrl-C, and an operator finds and frees the product that is stuck', async () => {
+    demo = new Demo('--quick', '--keep', '--seed', '7');
+    await demo.says('Ctrl-C ends everything.');
+    const [, redisUrl = ''] = /--redis (\S+)/.exec(demo.output) ?? [];
+    const [health = ''] = /http:\S+\/health/.exec(demo.output) ?? [];
+    const [metrics = ''] = /http:\S+\/metrics/.exec(demo.output) ?? [];
+    const operator = async (...args: string[]): Promise<string> => {
+      const { stdout } = await runCommand(process.execPath, [OPERATOR, ...args], process.cwd(), {
+        REDIS_URL: redisUrl,
+      });
+      return stdout;
+    };
+    await eventually(async () =>
+      expect(await operator('ls')).toMatch(/stock:lamp .* StocktakeService\.count .* [1-9]\d*\n/),
+    );
+    expect(await operator('release', 'stock:lamp', '--yes')).toContain('StocktakeService.count');
+    await eventually(async () =>
+      expect(await operator('ls', 'stock:lamp')).not.toContain('StocktakeService.count'),
+    );
+    expect(await (await fetch(health)).json()).toMatchObject({ status: 'ok' });
+    expect(await (await fetch(metrics)).text()).toContain('nestjs_locked_wait_duration_count{');
+    demo.interrupt(1);
+    expect(await demo.ended).toBe(130);
     await demo.leavesNothing();
   });
 

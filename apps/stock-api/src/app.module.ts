@@ -6,6 +6,7 @@ import { DatabaseModule } from './database.module.js';
 import { DemoModule } from './demo/demo.module.js';
 import { HealthModule } from './health/health.module.js';
 import { LocksModule } from './locks/locks.module.js';
+import { MetricsModule } from './metrics/metrics.module.js';
 import { OrdersModule } from './orders/orders.module.js';
 import { RedisModule } from './redis.module.js';
 import { Settings, SettingsModule } from './settings.js';
@@ -33,6 +34,7 @@ import { TransactionsModule } from './transactions.module.js';
     OrdersModule,
     LocksModule,
     HealthModule,
+    MetricsModule,
     // The unlocked variant is there only for `npm run demo`. Leave it out of your own application.
     ...(process.env['STOCK_DEMO'] === '1' ? [DemoModule] : []),
   ],

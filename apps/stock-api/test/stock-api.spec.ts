@@ -296,7 +296,7 @@ function order(origin: string, lines: readonly OrderLine[]): Promise<Answer> {
 }
 
 async function lockState(id: string): Promise<LockState> {
-  return (await get(`${first}/locks/${id}`)).body as LockState;
+  return (await get(`${first}/stock/${id}/lock`)).body as LockState;
 }
 
 async function send(method: string, url: string, body?: object): Promise<Answer> {

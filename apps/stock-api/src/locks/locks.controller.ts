@@ -12,7 +12,7 @@ interface LockState {
 }
 
 /** For operators. It names hosts and processes, so put it behind a guard in your own application. */
-@Controller('locks/:id')
+@Controller('stock/:id/lock')
 export class LocksController {
   constructor(
     private readonly locks: LockService,
