@@ -50,7 +50,7 @@ describe('TypeScript examples', () => {
     project.link('@mikro-orm/core', '@mikro-orm/postgresql', 'kysely', 'pg', '@types/pg');
     project.link('@nestjs/apollo', '@nestjs/graphql', 'graphql', '@apollo/server');
     project.link('@nestjs/microservices', '@nestjs/websockets', '@nestjs/platform-express');
-    project.link('@nestjs/terminus');
+    project.link('@nestjs/terminus', '@nestjs/observe');
     project.link('postgres', 'sequelize', '@nestjs/schedule', '@nestjs/bullmq', 'bullmq');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
