@@ -75,6 +75,12 @@ export function happen(fault: PlannedFault, stage: Stage): void {
       history.tell({ type: 'memory full', until: time.now + forMs });
       server.model.isFull = true;
       return void time.plan(forMs, () => (server.model.isFull = false));
+    case 'refuse writes':
+      if (server.model.isRefusingWrites) return;
+      history.tell({ type: 'disturbed', what, until: time.now + forMs });
+      history.tell({ type: 'unspecified' });
+      server.model.isRefusingWrites = true;
+      return void time.plan(forMs, () => (server.model.isRefusingWrites = false));
     case 'refuse PUBLISH':
     case 'refuse PUBSUB':
     case 'refuse ZADD':

@@ -65,7 +65,12 @@ export const FAULTS = [
   'refuse ZREM',
   'deafen a process',
   'another program writes',
+  'refuse writes',
 ] as const;
+
+/** Those that are drawn for every history. The last one came later: the histories of older seeds stay what they were. */
+const DRAWN = FAULTS.filter((what) => what !== 'refuse writes');
+const LATER = 0x5eed;
 
 export interface PlannedFault {
   readonly what: (typeof FAULTS)[number];
@@ -96,7 +101,7 @@ export function planOf(seed: number): Plan {
   const isQuiet = random.chance(0.5);
   const count = random.pick([0, 1, 2, 2, 4, 6]);
   const drawn = Array.from({ length: count }, (): PlannedFault => {
-    const what = random.chance(0.08) ? 'step the clock' : random.pick(FAULTS);
+    const what = random.chance(0.08) ? 'step the clock' : random.pick(DRAWN);
     const times = LASTING.test(what)
       ? [leaseMs, 2 * leaseMs, 5_000]
       : [20, 200, leaseMs / 3, leaseMs, 2 * leaseMs];
@@ -110,6 +115,12 @@ export function planOf(seed: number): Plan {
   const isClockSet = faults.some(({ what }) => what === 'step the clock');
   const fenceKeepMs = !isClockSet && random.chance(0.2) ? 0 : undefined;
   const calls = new CallPlanner(random, keys, calmAtMs, leaseMs, faults);
+  const later = new SeededRandom(seed ^ LATER);
+  if (later.chance(0.1)) {
+    const atMs = later.between(0, calmAtMs - 1);
+    const forMs = later.pick([leaseMs / 3, leaseMs, 2 * leaseMs, 5_000]);
+    faults.push({ what: 'refuse writes', atMs, forMs, which: 0 });
+  }
   const processes = Array.from({ length: random.between(2, 4) }, (_, i): PlannedProcess => {
     const name = `p${i + 1}`;
     return {

@@ -203,9 +203,12 @@ describe('the model of Redis', () => {
   });
 });
 
-/** What may happen between two scripts: the memory is full, a right is lost, another program writes. */
+/**
+ * What may happen between two scripts: the memory is full, no replica is left, a right is lost, another program writes.
+ */
 const TROUBLES = [
   'full',
+  'no replicas',
   '-publish',
   '-pubsub',
   '-zadd',
@@ -230,15 +233,20 @@ async function happen(model: ModelServer, what: (typeof TROUBLES)[number]): Prom
       await redis.config('SET', 'maxmemory', '1');
       model.isFull = true;
       return;
+    case 'no replicas':
+      await redis.config('SET', 'min-replicas-to-write', '1');
+      model.isRefusingWrites = true;
+      return;
     case 'all well':
       await allWell();
       model.isFull = false;
+      model.isRefusingWrites = false;
       model.refused.clear();
       return;
     case 'text':
     case 'set':
     case 'gone':
-      if (model.isFull) return;
+      if (model.isFull || model.isRefusingWrites) return;
       await both('DEL', lock, queue, fence);
       if (what === 'text') await both('SET', queue, 'theirs');
       if (what === 'set') {
@@ -255,6 +263,7 @@ async function happen(model: ModelServer, what: (typeof TROUBLES)[number]): Prom
 
 async function allWell(): Promise<void> {
   await redis.config('SET', 'maxmemory', '0');
+  await redis.config('SET', 'min-replicas-to-write', '0');
   await redis.call('ACL', 'SETUSER', 'app', '+@all');
 }
 
@@ -381,7 +390,8 @@ function plain(reply: unknown): unknown {
   if (reply instanceof ErrorReply) return { error: /^\w+/.exec(reply.message)?.[0] };
   if (typeof reply !== 'string') return reply;
   // The answer for one of several keys.
-  if (/^(?:ERR|OOM|WRONGTYPE|NOPERM) /.test(reply)) return { error: /^\w+/.exec(reply)?.[0] };
+  if (/^(?:ERR|OOM|WRONGTYPE|NOPERM|NOREPLICAS) /.test(reply))
+    return { error: /^\w+/.exec(reply)?.[0] };
   return reply.replace(/(\d{16}) \d{16}/g, '$1');
 }
 

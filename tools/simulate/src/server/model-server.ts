@@ -3,7 +3,7 @@ import { type BreakName, BREAKS } from './breaks.js';
 import { type CommandContext, execute } from './commands.js';
 import { type Entry, Keyspace } from './keyspace.js';
 import type { LuaScripts } from './lua-scripts.js';
-import { ErrorReply, FULL, noRight, noRightInScript, type Reply } from './reply.js';
+import { ErrorReply, FULL, NO_REPLICAS, noRight, noRightInScript, type Reply } from './reply.js';
 
 /** What a connection hears without having asked. */
 export interface Subscriber {
@@ -49,6 +49,8 @@ export class ModelServer {
   readonly #channels = new Map<string, Set<Subscriber>>();
   /** Whether its memory is full, and it may evict nothing. */
   isFull = false;
+  /** Whether it refuses to write. What it reads, it answers, and it publishes messages. */
+  isRefusingWrites = false;
   /** The commands to which the library has no right. */
   readonly refused = new Set<string>();
 
@@ -63,6 +65,7 @@ export class ModelServer {
     const [first = ''] = args;
     if (this.refused.has(name.toUpperCase())) return noRight(name.toLowerCase());
     if (this.isFull && NEEDS_MEMORY.has(name.toUpperCase())) return FULL;
+    if (this.isRefusingWrites && WRITES.has(name.toUpperCase())) return NO_REPLICAS;
     switch (name.toUpperCase()) {
       case 'INFO':
         return `redis_version:7.4.0\r\nrun_id:${String(this.#runId).padStart(40, '0')}\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n`;
@@ -144,6 +147,7 @@ export class ModelServer {
     let hasWritten = false;
     const reply = scripts.run(script, keys, args, (name, given) => {
       if (this.refused.has(name)) return noRightInScript(name.toLowerCase());
+      if (this.isRefusingWrites && WRITES.has(name)) return NO_REPLICAS;
       if (this.isFull && !hasWritten && NEEDS_MEMORY.has(name)) return FULL;
       hasWritten ||= WRITES.has(name);
       const broken = instead?.({ context, name, args: given });

@@ -22,6 +22,9 @@ export function noRightInScript(command: string): ErrorReply {
 
 export const FULL = new ErrorReply("OOM command not allowed when used memory > 'maxmemory'.");
 
+/** What a master answers that has too few replicas (`min-replicas-to-write`); one that was demoted has another name. */
+export const NO_REPLICAS = new ErrorReply('NOREPLICAS Not enough good replicas to write.');
+
 export type Reply = string | number | null | StatusReply | ErrorReply | readonly Reply[];
 
 export const OK = new StatusReply('OK');
