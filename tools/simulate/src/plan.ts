@@ -68,7 +68,7 @@ export const FAULTS = [
   'refuse writes',
 ] as const;
 
-/** Those that are drawn for every history. The last one came later: the histories of older seeds stay what they were. */
+/** Those that are drawn for every history. The last one came later, and the histories of older seeds stay the same. */
 const DRAWN = FAULTS.filter((what) => what !== 'refuse writes');
 const LATER = 0x5eed;
 
