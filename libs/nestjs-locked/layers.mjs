@@ -136,6 +136,11 @@ export const ROOMS = [
     packages: [],
   },
   {
+    name: 'redis/backup',
+    rooms: ['core', 'core/time', 'core/store', 'redis/scripts', 'redis/connection/server'],
+    packages: [],
+  },
+  {
     name: 'redis',
     rooms: [
       'core',
@@ -147,6 +152,7 @@ export const ROOMS = [
       'redis/connection/traffic',
       'redis/connection',
       'redis/cluster',
+      'redis/backup',
     ],
     packages: [],
   },

@@ -349,6 +349,7 @@ describe('nestjs-locked:event', () => {
         lateMs: expect.closeTo(16_000, -3),
         remainingMs: expect.closeTo(4_000, -3),
         leases: 2,
+        isBackedUp: false,
       },
     ]);
     await Promise.all([first.release(), second.release()]);

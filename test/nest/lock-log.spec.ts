@@ -60,12 +60,45 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^error The call that waited for lock 'stock:1' of 'StockService\.take' has ended with LOCK_DEADLOCK, so that others go on: 'StockService\.take' in process 17 on app-1 holds 'order:7', 'a' and waits for 'stock:1'; a call in process 18 on app-1 holds 'stock:1' and waits for 'order:7'$/,
   ],
   [
-    { type: 'renewed-late', ...lock, lateMs: 12_000.4, remainingMs: 7_999.6, leases: 1 },
+    {
+      type: 'renewed-late',
+      ...lock,
+      lateMs: 12_000.4,
+      remainingMs: 7_999.6,
+      leases: 1,
+      isBackedUp: false,
+    },
     /^warn The lease of lock 'stock:1' of 'StockService\.take' is renewed 12000 ms late, with 8000 ms left: the event loop /,
   ],
   [
-    { type: 'renewed-late', ...lock, lateMs: 12_000, remainingMs: 8_000, leases: 3 },
+    {
+      type: 'renewed-late',
+      ...lock,
+      lateMs: 12_000,
+      remainingMs: 8_000,
+      leases: 3,
+      isBackedUp: false,
+    },
     /^warn The lease of lock 'stock:1' of 'StockService\.take' \(and those of 2 more, which have longer\) is renewed /,
+  ],
+  [
+    {
+      type: 'renewed-late',
+      ...lock,
+      lateMs: 12_000,
+      remainingMs: 8_000,
+      leases: 1,
+      isBackedUp: true,
+    },
+    /^warn The lease of lock 'stock:1' .* was suspended\. Meanwhile the worker thread has renewed it \(renewFrom: 'worker'\), but /,
+  ],
+  [
+    { type: 'backup-lost', cause },
+    /^warn Leases are not renewed while the event loop is blocked \(renewFrom: 'worker'\): the reason\. Until /,
+  ],
+  [
+    { type: 'backup-back', awayMs: 5_000.4 },
+    /^log Leases are renewed again while the event loop is blocked \(renewFrom: 'worker'\), after 5000 ms$/,
   ],
   [
     { type: 'release-unknown', ...lock, cause, keepMs: 0, isAway: false },

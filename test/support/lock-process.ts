@@ -10,6 +10,7 @@ export interface LockProcessOptions {
   readonly waitMs?: number;
   readonly localHandovers?: number;
   readonly shutdownMs?: number;
+  readonly renewFrom?: 'main' | 'worker';
 }
 
 /** All times are milliseconds on the clock of `sharedNow`. */

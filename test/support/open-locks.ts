@@ -8,7 +8,10 @@ import {
   openRedis,
   type RedisConnectionOptions,
 } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
-import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import {
+  RedisLockStore,
+  type RenewFrom,
+} from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';
 
@@ -32,7 +35,10 @@ export function isOfBusyMachine({ type }: LockEvent): boolean {
   return OF_BUSY_MACHINE.includes(type);
 }
 
-export type OpenOptions = LockServiceOptions & { readonly clock?: Clock };
+export type OpenOptions = LockServiceOptions & {
+  readonly clock?: Clock;
+  readonly renewFrom?: RenewFrom;
+};
 
 /**
  * Opens a lock service as the module does, but without Nest, and collects the events it would log. Closed after the
@@ -45,7 +51,7 @@ export function openLocks(url: string, options?: OpenOptions): Promise<OpenedLoc
 /** Opens a lock service on any kind of connection. Closed after the test. */
 export async function openLocksOn(
   connection: RedisConnectionOptions,
-  { clock = systemClock, ...options }: OpenOptions = {},
+  { clock = systemClock, renewFrom, ...options }: OpenOptions = {},
 ): Promise<OpenedLocks> {
   const resolved = resolveServiceOptions(options);
   const redis = openRedis(connection);
@@ -55,6 +61,7 @@ export async function openLocksOn(
     clock,
     keyPrefix: 'lock:',
     leaseMs: resolved.leaseMs,
+    renewFrom,
     closeClient: () => redis.close(),
   });
   const report = (event: LockEvent): void => {

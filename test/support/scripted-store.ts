@@ -18,6 +18,7 @@ import type {
   TakeBackCommand,
   TakeBackReply,
 } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import type { RenewalBackup } from '../../libs/nestjs-locked/src/core/store/renewal-backup.js';
 import { settled } from './fake-clock.js';
 
 type Sent =
@@ -46,6 +47,7 @@ export class ScriptedStore implements LockStore {
   isListening = true;
   readonly listensFor = (): boolean => this.isListening;
   mustConfirmMessages = false;
+  backup: RenewalBackup | undefined;
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
 

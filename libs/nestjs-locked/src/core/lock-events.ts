@@ -59,6 +59,8 @@ export type LockEvent =
       readonly lateMs: number;
       readonly remainingMs: number;
       readonly leases: number;
+      /** Whether a worker thread has renewed that lease meanwhile (`renewFrom: 'worker'`). */
+      readonly isBackedUp: boolean;
     })
   /**
    * A release was not answered; it is repeated until the lease expires. The key was to stay taken for another `keepMs`;
@@ -133,6 +135,12 @@ export type LockEvent =
   | { readonly type: 'rights-back'; readonly awayMs: number }
   /** An idle connection was found dead and replaced in time. No call failed because of it. */
   | { readonly type: 'connection-replaced'; readonly cause: LockStoreError }
+  /**
+   * With `renewFrom: 'worker'`: the worker thread has ended or has no connection, so that leases end if the event loop
+   * is blocked for too long. Reported like `store-lost`.
+   */
+  | { readonly type: 'backup-lost'; readonly cause: LockStoreError }
+  | { readonly type: 'backup-back'; readonly awayMs: number }
   /** The store may drop leases: it is configured to evict keys when its memory is full. */
   | { readonly type: 'eviction'; readonly policy: string };
 

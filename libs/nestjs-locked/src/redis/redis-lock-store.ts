@@ -1,4 +1,4 @@
-import { LockStoreError } from '../core/lock.errors.js';
+import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
 import { quotedList } from '../core/runtime/quoted.js';
 import { acceptanceLeaseMs, safetyIntervalMs } from '../core/store/lease-timing.js';
 import { newProcessId } from '../core/store/lease-token.js';
@@ -24,6 +24,7 @@ import type {
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import { acquireOneByOne } from './acquire-one-by-one.js';
+import { WorkerRenewals } from './backup/worker-renewals.js';
 import { ClusterConnections } from './cluster/cluster-connections.js';
 import type { LockServers } from './connection/lock-servers.js';
 import { RedisConnections } from './connection/redis-connections.js';
@@ -55,6 +56,16 @@ import {
 } from './scripts/script-replies.js';
 import { FENCE_KEEP_MS, START_MS } from './store-defaults.js';
 
+/**
+ * Which thread renews the leases of held locks.
+ *
+ * - `main`: the one in which the application runs. If its event loop is blocked for longer than a lease allows, the
+ *   locks are lost.
+ * - `worker`: in addition, a worker thread with its own connection to Redis renews each lease of which half is over
+ *   without a renewal, until the `maxHoldMs` of its hold, and for ten minutes of a blocked event loop at most.
+ */
+export type RenewFrom = 'main' | 'worker';
+
 export interface RedisLockStoreOptions {
   /** The client from whose options our own connections are made. */
   readonly client: RedisClient | RedisCluster;
@@ -69,6 +80,8 @@ export interface RedisLockStoreOptions {
   readonly fenceKeepMs?: number;
   /** Which replicas must have a lease before it counts. @default the master alone */
   readonly replicas?: RequiredReplicas | undefined;
+  /** Whether a worker thread renews leases while the main thread is blocked. @default 'main': it does not */
+  readonly renewFrom?: RenewFrom | undefined;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
 }
@@ -96,6 +109,7 @@ export class RedisLockStore implements LockStore {
   readonly processId = newProcessId();
   readonly commandTimeoutMs: number;
   readonly inspector: RedisLockInspector;
+  readonly backup: WorkerRenewals | undefined;
   readonly #scripts: LockScripts;
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
@@ -132,6 +146,7 @@ export class RedisLockStore implements LockStore {
     this.#servers = isCluster(client)
       ? new ClusterConnections(client, connectionOptions)
       : new RedisConnections(client, connectionOptions);
+    this.backup = this.#newBackup();
     this.inspector = new RedisLockInspector({
       servers: this.#servers,
       clock,
@@ -139,6 +154,24 @@ export class RedisLockStore implements LockStore {
       scripts: this.#scripts,
       processId,
       connectionPrefix: client.options.keyPrefix ?? '',
+    });
+  }
+
+  /** @throws LockConfigError if a worker thread cannot renew the leases as they must be renewed here */
+  #newBackup(): WorkerRenewals | undefined {
+    const { client, clock, leaseMs, renewFrom, replicas } = this.#options;
+    if (renewFrom !== 'worker') return undefined;
+    if (isCluster(client)) throw notFromWorker('a Redis Cluster');
+    if (replicas !== undefined) throw notFromWorker('waitReplicas');
+    return new WorkerRenewals({
+      client,
+      clock,
+      keys: this.#keys,
+      processId: this.processId,
+      script: this.#scripts.prolong,
+      portion: KEYS_PER_SCRIPT,
+      timeLimitMs: this.commandTimeoutMs,
+      pingEveryMs: safetyIntervalMs(leaseMs),
     });
   }
 
@@ -198,6 +231,16 @@ export class RedisLockStore implements LockStore {
         },
         limitMs,
       );
+      // Each lock has a fence of its own there, which must be prolonged with its lease.
+      if (this.backup !== undefined && this.#keys.areApart)
+        throw notFromWorker('something in front of several servers');
+      await this.backup?.open(
+        {
+          lost: (cause) => listener.backupLost?.(cause),
+          back: () => listener.backupBack?.(),
+        },
+        Math.max(limitMs, this.commandTimeoutMs),
+      );
       await this.inspector.enter();
       for (const [node, server] of servers) this.#tellEviction(server, node, listener);
       isOpen = true;
@@ -205,6 +248,7 @@ export class RedisLockStore implements LockStore {
     } catch (error) {
       await this.inspector.leave();
       this.#servers.close();
+      await this.backup?.close();
       await this.#options.closeClient();
       throw error;
     }
@@ -226,6 +270,7 @@ export class RedisLockStore implements LockStore {
     await atMost(clock, limitMs, inGoodOrder()); // afterwards, unanswered commands are abandoned
     this.#servers.close();
     await this.inspector.leave();
+    await this.backup?.close();
     await this.#options.closeClient();
   }
 
@@ -488,6 +533,12 @@ export class RedisLockStore implements LockStore {
       readOutcome(outcome, readReply, readUnacknowledged),
     );
   }
+}
+
+function notFromWorker(what: string): LockConfigError {
+  return new LockConfigError(
+    `renewFrom: 'worker' cannot be used with ${what}; use renewFrom: 'main', and keep the event loop from being blocked for longer than leaseMs allows`,
+  );
 }
 
 /** The answer to a command for one key. */

@@ -8,7 +8,7 @@ import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
 import type { LockStore } from '../store/lock-store.js';
-import { Outage, STORE_REFUSES, STORE_SILENT, storeAwaited } from '../store/outage.js';
+import { BACKUP_AWAY, Outage, STORE_REFUSES, STORE_SILENT, storeAwaited } from '../store/outage.js';
 import { Outages } from '../store/outages.js';
 import { TokenRegistry } from '../store/token-registry.js';
 import type { Clock } from '../time/clock.js';
@@ -55,6 +55,7 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     outages,
     silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
     refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),
+    backupAway: new Outages(store, clock, Infinity, report, BACKUP_AWAY),
     report,
     warnings,
     cleanUp: new CleanUp(store, clock, scheduler, outages),

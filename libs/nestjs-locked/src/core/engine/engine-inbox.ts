@@ -102,6 +102,14 @@ export class EngineInbox implements StoreListener {
     this.#parts.report({ type: 'connection-replaced', cause });
   }
 
+  backupLost(cause: LockStoreError): void {
+    inNeutralContext(() => this.#parts.backupAway.begins(cause));
+  }
+
+  backupBack(): void {
+    inNeutralContext(() => this.#parts.backupAway.ends());
+  }
+
   mayEvict(policy: string): void {
     this.#parts.report({ type: 'eviction', policy });
   }

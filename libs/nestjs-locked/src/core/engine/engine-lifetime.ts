@@ -131,7 +131,8 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, outages, silences, refusals, store, scheduler } = this.#parts;
+    const { clock, cleanUp, outages, silences, refusals, backupAway, store, scheduler } =
+      this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
     this.#queues.close();
@@ -147,6 +148,7 @@ export class EngineLifetime {
     outages.close();
     silences.close();
     refusals.close();
+    backupAway.close();
     scheduler.close();
   }
 }

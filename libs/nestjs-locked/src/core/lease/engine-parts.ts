@@ -29,6 +29,8 @@ export interface EngineParts {
   readonly silences: Outages;
   /** Parts of the store that refuse something that the locks need. */
   readonly refusals: Outages;
+  /** The time without a backup of the renewals, if the store has one. */
+  readonly backupAway: Outages;
   readonly report: ReportLockEvent;
   readonly warnings: RenewalWarnings;
   /** Checks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */

@@ -1,4 +1,5 @@
 import { driftMarginMs } from '../store/lease-timing.js';
+import type { BackupRenewal, LeaseBackup } from '../store/renewal-backup.js';
 import type { Clock } from '../time/clock.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import type { LeaseGrant } from './lease-grant.js';
@@ -12,6 +13,10 @@ const LONG_SLEEP_MS = 1_000;
  * It counts from the *sending* of the command that introduced the token, or of the last answered renewal, because the
  * store began to count later; a margin covers clock drift. When the machine may have slept, our clock stopped while the
  * store's kept running: the possible sleep is deducted until a renewal sent later is answered.
+ *
+ * A lease may have a backup, which renews it while this thread is blocked. Whatever is read here counts what the backup
+ * was answered by then. That follows the same rules: a renewal counts from its sending, and once the deadline has
+ * passed, none counts any more.
  */
 export class LeaseDeadline {
   readonly #clock: Clock;
@@ -22,6 +27,10 @@ export class LeaseDeadline {
   #promisedMs: number;
   /** The possible sleeps since the last answered command was sent. */
   #steps: readonly ClockStep[];
+  readonly #backup: LeaseBackup | undefined;
+  /** The longest lease that the backup may have asked for. */
+  #backedMs = 0;
+  #isBackedUp = false;
   readonly #onCertain: (() => void)[] = [];
 
   /** @param steps those detected since the token was introduced */
@@ -29,7 +38,9 @@ export class LeaseDeadline {
     clock: Clock,
     { introducedAt, lengthMs, cameBy }: LeaseGrant,
     steps: readonly ClockStep[],
+    backup?: LeaseBackup,
   ) {
+    this.#backup = backup;
     this.#clock = clock;
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
     this.#askedUntil = introducedAt + lengthMs;
@@ -39,17 +50,19 @@ export class LeaseDeadline {
   }
 
   get at(): number {
+    this.#hear();
     return this.#at;
   }
 
   /** The deadline if the machine has slept as long as possible. */
   get atWorst(): number {
+    this.#hear();
     return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
   /** How long the lease lasts if the machine has not slept, in milliseconds. */
   leftMs(): number {
-    return Math.max(0, this.#at - this.#clock.now());
+    return Math.max(0, this.at - this.#clock.now());
   }
 
   /** How long it is certainly ours, in milliseconds. */
@@ -64,7 +77,7 @@ export class LeaseDeadline {
 
   /** The latest moment at which it ends in the store. Unanswered renewals count, and a command may be executed late. */
   get latest(): number {
-    return Math.max(this.#askedUntil, this.#at + this.#lengthMs);
+    return Math.max(this.#askedUntil, this.at + Math.max(this.#lengthMs, this.#backedMs));
   }
 
   /**
@@ -72,6 +85,7 @@ export class LeaseDeadline {
    * not handed out before a renewal sent later is answered.
    */
   get isSuspect(): boolean {
+    this.#hear();
     if (this.#steps.length === 0) return false;
     return sum(this.#steps) > Math.min(LONG_SLEEP_MS, this.#lengthMs / 10);
   }
@@ -92,6 +106,12 @@ export class LeaseDeadline {
    * sleep may.
    */
   renewed(sentAt: number, leaseMs: number): void {
+    this.#hear();
+    this.#isBackedUp = false;
+    this.#confirmed({ sentAt, leaseMs });
+  }
+
+  #confirmed({ sentAt, leaseMs }: BackupRenewal): void {
     const isSettled = ({ noticedAt }: ClockStep): boolean => noticedAt <= sentAt;
     const certain = this.#at - sum(this.#steps.filter(isSettled));
     this.#at = Math.max(certain, sentAt + leaseMs - driftMarginMs(leaseMs));
@@ -102,12 +122,64 @@ export class LeaseDeadline {
 
   /** Called when the work of a fixed lease begins at `now`: from then on, the lease lasts no longer than its length. */
   fix(now: number, leaseMs: number): void {
-    this.#at = Math.min(this.#at, now + leaseMs - driftMarginMs(leaseMs));
+    this.#at = Math.min(this.at, now + leaseMs - driftMarginMs(leaseMs));
   }
 
   /** Called when the machine may have slept. */
   suspect(step: ClockStep): void {
     this.#steps = [...this.#steps, step];
+  }
+
+  /** Whether the backup has renewed it since this thread did. */
+  get isBackedUp(): boolean {
+    this.#hear();
+    return this.#isBackedUp;
+  }
+
+  /** Whether the backup was told that it is not ours, and the store has not contradicted that since. */
+  get isRefused(): boolean {
+    return this.#steps.some(({ ms }) => ms === Infinity);
+  }
+
+  /**
+   * Lets the backup renew it, from when half of it is over: this thread is late then.
+   * @param until when the hold under it must end
+   */
+  cover(leaseMs: number, until: number): void {
+    if (this.#backup === undefined) return;
+    const { at } = this;
+    this.#backedMs = Math.max(this.#backedMs, leaseMs);
+    this.#backup.cover({ leaseMs, endsAt: at, dueAt: at - this.#lengthMs / 2, until });
+  }
+
+  /** Lets nothing but this thread renew it. */
+  uncover(): void {
+    this.#hear();
+    this.#backup?.uncover();
+  }
+
+  /** Called when it is over: the backup forgets it. */
+  end(): void {
+    this.uncover();
+    this.#backup?.end();
+  }
+
+  /** Counts what the backup was answered meanwhile. When the deadline has passed, nothing counts that comes later. */
+  #hear(): void {
+    const backup = this.#backup;
+    if (backup === undefined) return;
+    for (;;) {
+      const now = this.#clock.now();
+      const answer = backup.latest(this.#at <= now);
+      if (answer === undefined) return;
+      if (answer === 'refused') {
+        // The backup may have asked another server. Until ours has answered, it is neither held nor lost.
+        this.suspect({ noticedAt: now, ms: Infinity });
+      } else {
+        this.#confirmed(answer);
+        this.#isBackedUp = true;
+      }
+    }
   }
 
   /** Resolved by `tellCertain`. */

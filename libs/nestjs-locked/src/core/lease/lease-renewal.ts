@@ -100,6 +100,15 @@ export class LeaseRenewal implements Renewable {
     return this.#lateMs;
   }
 
+  get isBackedUp(): boolean {
+    return this.#deadline.isBackedUp;
+  }
+
+  /** Whether the lease is renewed again and again. */
+  get isPlanned(): boolean {
+    return !this.#endsByItself;
+  }
+
   /** Whether an extra renewal may be sent; after a failure, the usual pause comes first. */
   get mayHurry(): boolean {
     return !this.#endsByItself && !this.#hasFailed;
@@ -140,9 +149,12 @@ export class LeaseRenewal implements Renewable {
     this.now();
   }
 
-  /** Called when a renewal is due: sends it with the others of this round. */
-  collect(): void {
-    this.#lateMs = this.#parts.clock.now() - Math.max(this.dueAt, this.#knownAt);
+  /**
+   * Called when a renewal is due: sends it with the others of this round.
+   * @param dueAt when it was due: earlier than its own `dueAt` if one is in flight, whose answer may lie unread
+   */
+  collect(dueAt: number): void {
+    this.#lateMs = this.#parts.clock.now() - Math.max(dueAt, this.#knownAt);
     this.dueAt = Infinity;
     this.#parts.watchdog.collect(this);
     this.#user.reschedule();

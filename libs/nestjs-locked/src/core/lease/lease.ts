@@ -47,6 +47,8 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   #state: State = 'confirming';
   /** Whether no call has it and it is not renewed. Read only while it is ours; `take` ends it. */
   #isResting = false;
+  /** When something is due, as it was last scheduled. */
+  #dueAt = Infinity;
 
   constructor(
     parts: EngineParts,
@@ -60,7 +62,9 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.#user = user;
     this.#occupancy = occupancy;
     this.#grant = grant;
-    this.deadline = new LeaseDeadline(parts.clock, grant, parts.stepsAfter(grant.introducedAt));
+    const backup = parts.store.backup?.of(key, grant.token);
+    const steps = parts.stepsAfter(grant.introducedAt);
+    this.deadline = new LeaseDeadline(parts.clock, grant, steps, backup);
     this.numbers = new FencingNumbers(grant);
     this.renewal = new LeaseRenewal(parts, this, grant, this.deadline, this.numbers);
     this.readiness = new LeaseReadiness(parts.store, grant, this.deadline, this.numbers);
@@ -198,12 +202,13 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   onDue(now: number): void {
     switch (this.#state) {
       case 'ours':
-        if (now >= this.deadline.at && !this.#isResting) return this.lose('expired');
+        if (this.#hasExpired(now))
+          return this.lose(this.deadline.isRefused ? 'deleted' : 'expired');
         if (now >= Math.min(this.deadline.at, this.#occupancy.dueAt))
           return this.#occupancy.onDue();
-        return this.renewal.collect();
+        return this.renewal.collect(this.#dueAt);
       case 'confirming':
-        return this.renewal.collect();
+        return this.renewal.collect(this.#dueAt);
       case 'in-doubt':
       case 'over':
         return this.#forget();
@@ -212,8 +217,19 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     }
   }
 
+  /** Whether its deadline has passed, and its hold had not ended before. */
+  #hasExpired(now: number): boolean {
+    const { at } = this.deadline;
+    return now >= at && at < this.#occupancy.dueAt && !this.#isResting;
+  }
+
   reschedule(): void {
-    this.#parts.scheduler.schedule(this, this.#nextDue());
+    this.#dueAt = this.#nextDue();
+    this.#parts.scheduler.schedule(this, this.#dueAt);
+    const isRenewed = this.#state === 'ours' && this.renewal.isPlanned;
+    if (isRenewed && this.#occupancy.isOccupied)
+      this.deadline.cover(this.renewal.leaseMs, this.#occupancy.dueAt);
+    else this.deadline.uncover();
   }
 
   #nextDue(): number {
@@ -328,6 +344,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   #end(): void {
     this.#state = 'over';
     this.#parts.scheduler.cancel(this);
+    this.deadline.end();
     this.deadline.tellCertain();
   }
 

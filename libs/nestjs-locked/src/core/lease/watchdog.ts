@@ -11,6 +11,8 @@ export interface Renewable extends OfLock {
   readonly deadline: number;
   /** How much later than it was due its renewal was collected, in milliseconds. */
   readonly lateMs: number;
+  /** Whether the backup has renewed it meanwhile. */
+  readonly isBackedUp: boolean;
   /** The command to send; undefined if the lease no longer needs renewal. */
   renewCommand(): RenewCommand | undefined;
   /** @param sentAt from when the lease counts if the reply is `renewed` */
@@ -59,10 +61,11 @@ export class Watchdog {
     );
     const [first] = late;
     if (first === undefined) return;
-    const [{ key, label, template, lateMs, deadline }] = first;
+    const [{ key, label, template, lateMs, deadline, isBackedUp }] = first;
     const remainingMs = deadline - now;
     const leases = late.length;
-    this.#report({ type: 'renewed-late', key, label, template, lateMs, remainingMs, leases });
+    const of = { key, label, template };
+    this.#report({ type: 'renewed-late', ...of, lateMs, remainingMs, leases, isBackedUp });
   }
 
   #send(): void {

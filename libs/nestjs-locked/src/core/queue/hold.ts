@@ -198,6 +198,11 @@ export class Hold {
     return this.#lease.deadline.isSuspect;
   }
 
+  /** Whether the backup of its lease was told that it is not ours, which the store has yet to say to this thread. */
+  get isRefused(): boolean {
+    return this.#lease.deadline.isRefused;
+  }
+
   /** @throws LockLostError if it is over · LockStoreError while its lease is suspect */
   assertHeld(): void {
     if (this.isHeld) return;

@@ -39,13 +39,24 @@ export function lostError(
   return new LockLostError(message, hold.key, reason, options);
 }
 
+/** A hold of which it is unknown whether it has ended. */
+interface SuspectHold {
+  readonly key: string;
+  readonly since: number;
+  /** Whether the backup of its lease was told that it is not ours. */
+  readonly isRefused: boolean;
+}
+
 /** The error for a hold of which it is unknown whether it has ended. */
 export function suspectError(
-  { key, since }: { readonly key: string; readonly since: number },
+  { key, since, isRefused }: SuspectHold,
   options?: ErrorOptions,
 ): LockStoreError {
+  const why = isRefused
+    ? 'Redis told the worker thread that the lease is no longer ours, and has not told this thread yet'
+    : 'this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then';
   return new LockStoreError(
-    `Cannot tell whether lock '${key}' is still held: this machine may have been suspended, or its clock was set, and Redis has not confirmed the lease since then; call 'await lock.ensureRemaining(0)' to wait for that`,
+    `Cannot tell whether lock '${key}' is still held: ${why}; call 'await lock.ensureRemaining(0)' to wait for that`,
     key,
     options,
     since < Infinity,

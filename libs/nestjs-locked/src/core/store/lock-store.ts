@@ -1,6 +1,7 @@
 import type { LockStoreError } from '../lock.errors.js';
 import type { HolderAnswer, HolderQuestion } from './holder-question.js';
 import type { LockInspector } from './lock-inspector.js';
+import type { RenewalBackup } from './renewal-backup.js';
 
 /** The store did not answer in time, or refused: its state is unknown. */
 export interface Unknown {
@@ -226,6 +227,10 @@ export interface StoreListener {
   storeLost(cause: LockStoreError, node?: string): void;
   /** The store answers again, or its keys have moved elsewhere. */
   storeBack(node?: string): void;
+  /** The backup of the renewals does not work now: leases end if this process is blocked for too long. */
+  backupLost?(cause: LockStoreError): void;
+  /** The backup of the renewals works again. */
+  backupBack?(): void;
   /** The store is configured to evict keys, including leases, when its memory is full. */
   mayEvict(policy: string): void;
 }
@@ -252,6 +257,8 @@ export interface LockStore {
    * whether the grant is as safe as an answer. @default false
    */
   readonly mustConfirmMessages?: boolean;
+  /** Renews leases while the event loop of this process is blocked. @default they end then */
+  readonly backup?: RenewalBackup | undefined;
   /** Shows operators who holds what; not needed to hold a lock. */
   readonly inspector: LockInspector;
   /** How long a command may take before its reply is `unknown`. */

@@ -40,6 +40,14 @@ export const STORE_REFUSES: OutageKind = {
   back: (awayMs) => ({ type: 'rights-back', awayMs }),
 };
 
+/** The store can be reached, but not by the thread that renews leases while this one is blocked. */
+export const BACKUP_AWAY: OutageKind = {
+  statement: 'The backup of the renewals has been away',
+  reportsItself: true,
+  lost: (cause) => ({ type: 'backup-lost', cause }),
+  back: (awayMs) => ({ type: 'backup-back', awayMs }),
+};
+
 /** The store has not been reached since the start. @param address the beginning of a message about it */
 export function storeAwaited(address: string): OutageKind {
   return {

@@ -12,6 +12,11 @@ const OUTLIVED_BY = {
   transaction: 'a transaction opened under it has not ended',
 };
 
+const NOT_BACKED_UP =
+  'Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows';
+const BACKED_UP =
+  "Meanwhile the worker thread has renewed it (renewFrom: 'worker'), but nothing else of this process has run. Long synchronous work, perhaps of the same method, keeps every other request waiting";
+
 /**
  * Logs the events that no caller learns of. While a server is away, which is logged once, failed renewals and releases
  * of its locks are not logged.
@@ -124,6 +129,16 @@ export class LockLog {
         return;
       case 'connection-replaced':
         return this.#replaced(event.cause.message);
+      case 'backup-lost':
+        this.#logger.warn(
+          `Leases are not renewed while the event loop is blocked (renewFrom: 'worker'): ${event.cause.message}. Until that works again, locks are lost if it is blocked for longer than leaseMs allows`,
+        );
+        return;
+      case 'backup-back':
+        this.#logger.log(
+          `Leases are renewed again while the event loop is blocked (renewFrom: 'worker'), after ${Math.round(event.awayMs)} ms`,
+        );
+        return;
       case 'eviction':
         this.#logger.warn(evictionWarning(event.policy));
         return;
@@ -133,10 +148,10 @@ export class LockLog {
   }
 
   #renewedLate(event: Extract<LockEvent, { type: 'renewed-late' }>): void {
-    const { lateMs, remainingMs, leases } = event;
+    const { lateMs, remainingMs, leases, isBackedUp } = event;
     const others = leases === 1 ? '' : ` (and those of ${leases - 1} more, which have longer)`;
     this.#logger.warn(
-      `The lease of lock ${lockName(event)}${others} is renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. Long synchronous work, perhaps of the same method, loses locks if it takes longer than leaseMs allows: move it to a worker thread, or let the event loop turn in between`,
+      `The lease of lock ${lockName(event)}${others} is renewed ${Math.round(lateMs)} ms late, with ${Math.round(remainingMs)} ms left: the event loop of this process was blocked, or the machine was suspended. ${isBackedUp ? BACKED_UP : NOT_BACKED_UP}: move it to a worker thread, or let the event loop turn in between`,
     );
   }
 

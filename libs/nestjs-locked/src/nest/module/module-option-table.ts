@@ -35,6 +35,11 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
     check: (_, value) => void requiredReplicas(value),
     text: 'How many replicas must have acknowledged a lease before it counts ([Redis](docs/redis.md#waitreplicas))',
   },
+  renewFrom: {
+    default: 'main',
+    check: must("'main' or 'worker'", (value) => value === 'main' || value === 'worker'),
+    text: '`worker`: a worker thread renews the leases while the event loop is blocked ([blocked event loops](docs/losing-a-lock.md#a-blocked-event-loop))',
+  },
   startMs: {
     default: START_MS,
     check: milliseconds,

@@ -8,7 +8,7 @@ import { MODULE_OPTIONS } from './module-option-table.js';
 
 /** Makes the engine that keeps its leases in Redis. */
 export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
-  const { keyPrefix, startMs, fenceKeepMs, waitReplicas } = withDefaults(
+  const { keyPrefix, startMs, fenceKeepMs, waitReplicas, renewFrom } = withDefaults(
     MODULE_OPTIONS,
     moduleOptions,
   );
@@ -21,6 +21,7 @@ export const redisEngine: EngineFactory = (moduleOptions, supplies, Engine) => {
     startMs,
     fenceKeepMs,
     replicas: requiredReplicas(waitReplicas),
+    renewFrom,
     closeClient: () => redis.close(),
   });
   return new Engine({ ...supplies, store });

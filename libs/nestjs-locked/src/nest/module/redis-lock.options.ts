@@ -1,6 +1,7 @@
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import type { RedisConnectionOptions } from '../../redis/connection/server/open-redis.js';
 import type { WaitReplicas } from '../../redis/connection/server/required-replicas.js';
+import type { RenewFrom } from '../../redis/redis-lock-store.js';
 
 /** The options of `RedisLockModule.forRoot`. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {
@@ -27,6 +28,13 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
    * does not start. With `{ replicas, aof: true }`, they must also have written it to disk. @default 0
    */
   readonly waitReplicas?: number | WaitReplicas;
+  /**
+   * 'worker': a worker thread with its own connection renews the leases of held locks while the event loop of this
+   * process is blocked, so that synchronous work may take longer than `leaseMs`. It begins when half of a lease is over
+   * without a renewal, and ends with the `maxHoldMs` of the hold, or after ten minutes of a blocked event loop. Not
+   * with a Redis Cluster or `waitReplicas`, and not if `connection` has functions. @default 'main'
+   */
+  readonly renewFrom?: RenewFrom;
   /**
    * How long the start of the application waits for Redis, in milliseconds. Failures that may pass, such as a refused
    * connection, are retried; a missing right is not. @default 10_000
