@@ -253,6 +253,10 @@ describe('the worker thread', () => {
 
   it('has nothing to do with a lease that was released, and uses its place again', async () => {
     const { store, worker, held } = await start();
+    for (let i = 0; i < 200; i++) {
+      void (await held()).hold.release();
+      (await store.next('release')).reply({ kind: 'released' });
+    }
     const { hold } = await held();
     const first = worker.only();
     void hold.release();
@@ -261,6 +265,7 @@ describe('the worker thread', () => {
     const { token } = await held();
     first.renewed(1); // late
     expect(worker.only().token).toBe(token);
+    expect(worker.memory.segments).toHaveLength(1);
   });
 
   it('does not renew a fixed lease, nor one that lingers', async () => {
@@ -301,13 +306,23 @@ describe('the worker thread', () => {
   });
 
   it('may have renewed a lease until its end: what the store keeps is taken back as long', async () => {
-    const { clock, store, held } = await start();
-    const { hold } = await held({ leaseMs: 9_000 });
-    clock.block(9_000);
-    expect(hold.isHeld).toBe(false);
+    const { clock, store, engine, worker, held } = await start();
+    const { hold } = await held();
+    const next = engine.acquire(KEY, { leaseMs: 5_000 });
     void hold.release();
+    const lock = await next;
+    expect(worker.only().leaseMs).toBe(5_000);
+    clock.block(LEASE_MS - MARGIN_MS);
+    expect(lock.isHeld).toBe(false);
+    void lock.release();
     (await store.next('release')).reply(unknown);
-    await clock.advance(8_000); // it may have been sent in the last moment
-    expect(await store.unanswered()).toEqual(['release']);
+    for (let ms = 0; ms < 4_000; ms += 1_000) {
+      await clock.advance(1_000);
+      (await store.next('release')).reply(unknown);
+    }
+    await clock.advance(2_000); // the lease has ended
+    while ((await store.unanswered()).length > 0) (await store.next('release')).reply(unknown);
+    await clock.advance(10_000);
+    expect(await store.unanswered()).toEqual([]);
   });
 });

@@ -41,6 +41,16 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   ],
   ['an endless leaseMs', { leaseMs: Infinity }, 'Invalid option leaseMs: Infinity must be'],
   ['negative localHandovers', { localHandovers: -1 }, 'Invalid option localHandovers: -1 must be'],
+  [
+    'a renewFrom that is no thread',
+    { renewFrom: true },
+    "Invalid option renewFrom: true must be 'main' or 'worker'",
+  ],
+  [
+    'a worker thread with waitReplicas',
+    { renewFrom: 'worker', waitReplicas: 1 },
+    "renewFrom: 'worker' cannot be used with waitReplicas; use",
+  ],
   ['a negative shutdownMs', { shutdownMs: -1 }, 'Invalid option shutdownMs: -1 must be'],
   ['a keyPrefix with braces', { keyPrefix: 'a{b}:' }, "Invalid option keyPrefix: 'a{b}:' must be"],
   ['a keyPrefix with a space', { keyPrefix: 'a b' }, "Invalid option keyPrefix: 'a b' must be"],

@@ -16,6 +16,7 @@ import { LockObserver } from '../support/lock-observer.js';
 import { LockProcess } from '../support/lock-process.js';
 import { openLocksOn, type OpenOptions } from '../support/open-locks.js';
 import { startRedisServer, useRedisServer } from '../support/own-redis.js';
+import { SlotRefusingProxy } from '../support/slot-refusing-proxy.js';
 import { standStill } from '../support/stand-still.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -290,6 +291,13 @@ describe('what a worker thread cannot do is refused at the start', () => {
     const opening = open({}, connection);
     await expect(opening).rejects.toThrow(LockConfigError);
     await expect(opening).rejects.toThrow(message);
+  });
+
+  it('something in front of several servers, where each lock has a fence of its own', async () => {
+    const proxy = await SlotRefusingProxy.start(server.port);
+    const opening = open({}, proxy.url);
+    await expect(opening).rejects.toThrow(LockConfigError);
+    await expect(opening).rejects.toThrow(/with something in front of several servers; use/);
   });
 
   it('no thread at all', async () => {
