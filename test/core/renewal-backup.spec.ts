@@ -6,7 +6,7 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
-import { LONGEST_BLOCK_MS } from '../../libs/nestjs-locked/src/redis/backup/shared-leases.js';
+import { LONGEST_BLOCK_MS } from '../../libs/nestjs-locked/src/core/store/lease-timing.js';
 import { settled } from '../support/fake-clock.js';
 import { PlayedWorker } from '../support/played-worker.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
@@ -20,7 +20,7 @@ const renewed = { kind: 'renewed', blockEnd: 0, waiters: 0 } as const;
 
 async function start(options: LockServiceOptions = {}) {
   const started = await startScripted({ leaseMs: LEASE_MS, ...options });
-  const worker = new PlayedWorker(started.clock);
+  const worker = new PlayedWorker();
   started.store.backup = worker.memory;
   return { ...started, worker };
 }
@@ -242,13 +242,24 @@ describe('the worker thread', () => {
   });
 
   it('gives up after ten minutes without a renewal of the main thread, even if the hold has no end', async () => {
-    const { clock, store, worker, held } = await start({ maxHoldMs: Infinity });
-    await held();
+    const { clock, store, events, worker, held } = await start({ maxHoldMs: Infinity });
+    const { hold } = await held();
     expect(worker.only().until).toBe(clock.now() + LONGEST_BLOCK_MS);
     await clock.advance(1_000);
     (await store.next('renew')).reply(renewed);
     await settled();
-    expect(worker.only().until).toBe(clock.now() + LONGEST_BLOCK_MS);
+    const until = clock.now() + LONGEST_BLOCK_MS;
+    expect(worker.only().until).toBe(until);
+    for (let i = 0; i < 5; i++) {
+      clock.block(2_000);
+      worker.only().renewed(clock.now());
+      expect(hold.signal.aborted).toBe(false); // as an endless loop may ask
+      expect(worker.only().until).toBe(until);
+    }
+    await clock.advance(0);
+    expect(events).toMatchObject([{ type: 'renewed-late', isBackedUp: true }]);
+    expect(events).toMatchObject([{ lateMs: expect.closeTo(9_000, -2) }]);
+    expect(await store.unanswered()).toEqual(['renew']);
   });
 
   it('has nothing to do with a lease that was released, and uses its place again', async () => {

@@ -1,4 +1,3 @@
-import type { Clock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import {
   CLOSED,
   REFUSED,
@@ -26,8 +25,8 @@ export class PlayedWorker {
   readonly memory: SharedLeases;
   readonly #segments: Segment[] = [];
 
-  constructor(clock: Clock) {
-    this.memory = new SharedLeases(clock, (segment) => this.#segments.push(segment));
+  constructor() {
+    this.memory = new SharedLeases((segment) => this.#segments.push(segment));
   }
 
   /** The leases that it may renew now. */

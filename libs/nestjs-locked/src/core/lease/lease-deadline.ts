@@ -1,4 +1,4 @@
-import { driftMarginMs } from '../store/lease-timing.js';
+import { driftMarginMs, LONGEST_BLOCK_MS } from '../store/lease-timing.js';
 import type { BackupRenewal, LeaseBackup } from '../store/renewal-backup.js';
 import type { Clock } from '../time/clock.js';
 import type { ClockStep } from '../time/suspend-detector.js';
@@ -27,6 +27,8 @@ export class LeaseDeadline {
   #promisedMs: number;
   /** The possible sleeps since the last answered command was sent. */
   #steps: readonly ClockStep[];
+  /** When the latest command of this thread was sent that was answered. */
+  #answeredAt: number;
   readonly #backup: LeaseBackup | undefined;
   /** The longest lease that the backup may have asked for. */
   #backedMs = 0;
@@ -43,6 +45,7 @@ export class LeaseDeadline {
     this.#backup = backup;
     this.#clock = clock;
     this.#at = introducedAt + lengthMs - driftMarginMs(lengthMs);
+    this.#answeredAt = introducedAt;
     this.#askedUntil = introducedAt + lengthMs;
     this.#lengthMs = lengthMs;
     this.#promisedMs = cameBy === 'answer' ? lengthMs : 0;
@@ -108,6 +111,7 @@ export class LeaseDeadline {
   renewed(sentAt: number, leaseMs: number): void {
     this.#hear();
     this.#isBackedUp = false;
+    this.#answeredAt = sentAt;
     this.#confirmed({ sentAt, leaseMs });
   }
 
@@ -149,7 +153,12 @@ export class LeaseDeadline {
     if (this.#backup === undefined) return;
     const { at } = this;
     this.#backedMs = Math.max(this.#backedMs, leaseMs);
-    this.#backup.cover({ leaseMs, endsAt: at, dueAt: at - this.#lengthMs / 2, until });
+    this.#backup.cover({
+      leaseMs,
+      endsAt: at,
+      dueAt: at - this.#lengthMs / 2,
+      until: Math.min(until, this.#answeredAt + LONGEST_BLOCK_MS),
+    });
   }
 
   /** Lets nothing but this thread renew it. */

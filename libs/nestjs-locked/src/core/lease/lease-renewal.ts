@@ -47,7 +47,10 @@ export class LeaseRenewal implements Renewable {
   readonly #grant: LeaseGrant;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
-  #lateMs = 0;
+  /** When the renewal was due that is being sent; Infinity if it is not late, however long that takes. */
+  #wasDueAt = Infinity;
+  /** Whether the watchdog is about to send it. */
+  #isCollected = false;
   /** When the present `dueAt` was known: a renewal that was due before is not late because of us. */
   #knownAt: number;
   /** Whether the latest renewal was not answered. */
@@ -97,7 +100,7 @@ export class LeaseRenewal implements Renewable {
   }
 
   get lateMs(): number {
-    return this.#lateMs;
+    return Math.max(0, this.#parts.clock.now() - this.#wasDueAt);
   }
 
   get isBackedUp(): boolean {
@@ -129,7 +132,7 @@ export class LeaseRenewal implements Renewable {
   now(): void {
     if (this.#isAwaited) return;
     this.#isAwaited = true;
-    this.#lateMs = 0;
+    this.#wasDueAt = Infinity;
     this.#parts.watchdog.collect(this);
     this.#parts.watchdog.flush();
   }
@@ -150,13 +153,17 @@ export class LeaseRenewal implements Renewable {
   }
 
   /**
-   * Called when a renewal is due: sends it with the others of this round.
+   * Called when a renewal is due: sends it with the others of this round. While the event loop is blocked, the deadline
+   * may come again and again before it is sent, if it is asked for and the backup has prolonged it.
    * @param dueAt when it was due: earlier than its own `dueAt` if one is in flight, whose answer may lie unread
    */
   collect(dueAt: number): void {
-    this.#lateMs = this.#parts.clock.now() - Math.max(dueAt, this.#knownAt);
     this.dueAt = Infinity;
-    this.#parts.watchdog.collect(this);
+    if (!this.#isCollected) {
+      this.#isCollected = true;
+      this.#wasDueAt = Math.max(dueAt, this.#knownAt);
+      this.#parts.watchdog.collect(this);
+    }
     this.#user.reschedule();
   }
 
@@ -198,6 +205,7 @@ export class LeaseRenewal implements Renewable {
   // ---- the command ------------------------------------------------------------------------------------------
 
   renewCommand(): RenewCommand | undefined {
+    this.#isCollected = false;
     if (this.#user.isEnding) return undefined;
     this.#isSent = true;
     const suspectMs = this.#deadline.isSuspect ? this.#deadline.lengthLeftMs() : 0;

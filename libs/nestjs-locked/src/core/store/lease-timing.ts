@@ -36,6 +36,12 @@ export function renewalRetryAt(now: number): number {
   return (Math.floor(now / grid) + 2) * grid;
 }
 
+/**
+ * How long the backup renews a lease after the last renewal of the main thread. A thread that is blocked for ever must
+ * not keep its locks for ever, even if their `maxHoldMs` is Infinity.
+ */
+export const LONGEST_BLOCK_MS = 600_000;
+
 /** A lease is renewed after every third of it, so that two more tries fit in before it ends. */
 const PARTS_OF_A_LEASE = 3;
 

@@ -1,6 +1,5 @@
 import { driftMarginMs } from '../../core/store/lease-timing.js';
 import type { BackupRenewal, CoverTerms, LeaseBackup } from '../../core/store/renewal-backup.js';
-import type { Clock } from '../../core/time/clock.js';
 
 /** In the word of a lease: the worker thread must not renew it, and an answer under way counts no more. */
 export const CLOSED = 0n;
@@ -10,12 +9,6 @@ export const REFUSED = 1n;
 
 /** How many numbers the terms of a lease are. */
 export const TERMS = 5;
-
-/**
- * How long the worker thread renews a lease without a sign of life of the main thread, which is one renewal of its own.
- * A thread that is blocked for ever must not keep its locks for ever, even if their `maxHoldMs` is Infinity.
- */
-export const LONGEST_BLOCK_MS = 600_000;
 
 /** Enough for the key and token of nearly every lease. */
 const USUAL_TEXT_BYTES = 512;
@@ -61,7 +54,6 @@ function newSegment(textBytes: number): Segment {
 
 /** The memory in which the main thread tells the worker thread of its leases, and is told of their renewals. */
 export class SharedLeases {
-  readonly clock: Clock;
   readonly segments: Segment[] = [];
   readonly #added: (segment: Segment) => void;
   /** The free places, by the room for their text. */
@@ -69,8 +61,7 @@ export class SharedLeases {
   #openings = 0;
 
   /** @param added called with each new segment */
-  constructor(clock: Clock, added: (segment: Segment) => void) {
-    this.clock = clock;
+  constructor(added: (segment: Segment) => void) {
     this.#added = added;
   }
 
@@ -127,9 +118,7 @@ class SharedLease implements LeaseBackup {
     const { words, i } = place;
     Atomics.store(words, i, CLOSED);
     const { leaseMs, endsAt, dueAt, until } = terms;
-    const latest = this.#memory.clock.now() + LONGEST_BLOCK_MS;
-    const numbers = [leaseMs, driftMarginMs(leaseMs), endsAt, dueAt, Math.min(until, latest)];
-    place.terms.set(numbers, i * TERMS);
+    place.terms.set([leaseMs, driftMarginMs(leaseMs), endsAt, dueAt, until], i * TERMS);
     this.#terms = terms;
     this.#seen = this.#memory.nextOpening();
     this.#isOpen = true;

@@ -71,12 +71,12 @@ export class WorkerRenewals implements RenewalBackup {
 
   /** @throws LockConfigError if an option of the client cannot be passed on, or ioredis is not found */
   constructor(options: WorkerRenewalsOptions) {
-    const { client, clock, keys, processId, timeLimitMs } = options;
+    const { client, keys, processId, timeLimitMs } = options;
     const name = client.options.connectionName ?? `${keys.prefix}backup:${processId}`;
     this.#options = options;
     this.#connection = clonedOptions(client, { name, timeLimitMs });
     this.#ioredis = ioredisFile();
-    this.#leases = new SharedLeases(clock, (segment) => this.#worker?.postMessage({ segment }));
+    this.#leases = new SharedLeases((segment) => this.#worker?.postMessage({ segment }));
   }
 
   of(key: string, token: string): LeaseBackup {
