@@ -20,6 +20,7 @@ export async function bundleCode(library) {
       shortExports,
       dependenciesOnUse(library),
     ],
+    transform: { define: { 'import.meta.url': '__filename' } }, // createRequire takes both
     preserveEntrySignatures: 'allow-extension', // as includeDependenciesRecursively requires
     output: {
       format: 'cjs',
