@@ -257,6 +257,19 @@ describe('the worker thread', () => {
     await lock.release();
   });
 
+  it('keeps the keys that its user may still use', async () => {
+    const own = await startRedisServer();
+    const admin = new Redis(own.url);
+    afterTest(() => admin.disconnect());
+    await admin.acl('SETUSER', 'locks', 'on', '>pass', '~*', '&*', '+@all');
+    const { engine } = await open({}, { port: own.port, username: 'locks', password: 'pass' });
+    const locks = await Promise.all(['a', 'b', 'c'].map((key) => engine.acquire(key)));
+    const allowed = ['a', 'c'].map((key) => `~lock:{${key}}*`);
+    await admin.acl('SETUSER', 'locks', 'resetkeys', ...allowed);
+    standStill(FOR_LONG_MS);
+    expect(locks.map(({ isHeld }) => isHeld)).toEqual([true, false, true]);
+  });
+
   it('ends with the locks', async () => {
     const { engine } = await open();
     await engine.close(1_000);

@@ -29,6 +29,7 @@ const redis = new Redis({
 let isReady = false;
 let reason = 'Connection is closed';
 
+const LACKS_RIGHTS = /NOPERM|No permission|can't|CROSSSLOT|same slot/i;
 const isReplyError = (error) => error.name === 'ReplyError';
 /** Drops a connection on which nothing is answered, or which leads to the wrong server; a new one is made. */
 const replace = (error) => {
@@ -134,8 +135,9 @@ async function renew(leases) {
     const refused = new Set(named.filter((entry) => entry.length === 1).map(([n]) => Number(n) - 1));
     leases.forEach((lease, n) => answered(lease, sentAt, !refused.has(n)));
   } catch (error) {
-    // A user may lack the right to one of the keys.
-    if (isReplyError(error) && leases.length > 1) return void leases.forEach((lease) => renew([lease]));
+    // As in the main thread (mustBeAlone): the user may use the other keys.
+    const isOfOneKey = isReplyError(error) && LACKS_RIGHTS.test(error.message);
+    if (isOfOneKey && leases.length > 1) return void leases.forEach((lease) => renew([lease]));
     const retryAt = now() + RETRY_MS;
     for (const lease of leases) Object.assign(lease, { isAsked: false, dueAt: retryAt });
     if (!isReplyError(error) || /READONLY|MASTERDOWN|NOSCRIPT/.test(error.message)) replace(error);
