@@ -199,6 +199,17 @@ describe('a loop that is blocked for too long', () => {
     await lock.release();
   });
 
+  it('keeps its lock while Redis refuses to write for less than the lease', async () => {
+    const own = await startRedisServer();
+    const { engine } = await open({ leaseMs: 3_000 }, own.url);
+    const lock = await engine.acquire(uniqueKey());
+    const set = `redis-cli -p ${own.port} config set min-replicas-to-write`;
+    meanwhile(0, `${set} 1; sleep 2; ${set} 0`);
+    standStill(5_000);
+    expect(lock.isHeld).toBe(true);
+    await lock.release();
+  });
+
   it('loses its lock when Redis is away for longer', async () => {
     const own = await startRedisServer();
     const { engine } = await open({}, own.url);
