@@ -118,19 +118,20 @@ describe('an event loop that is blocked for two and a half leases', () => {
     }
   });
 
-  it('keeps a lock with a long key and label, in another database, with a prefix', async () => {
+  it('keeps locks with long keys and labels, in another database, with a prefix', async () => {
     const keyPrefix = 'app:';
     const { engine } = await open({}, { port: server.port, db: 3, keyPrefix });
     const admin = new Redis({ port: server.port, db: 3 });
     afterTest(() => admin.disconnect());
-    const key = 'ключ'.repeat(60) + uniqueKey();
-    const lock = await engine.acquire(key, { label: 'отчёт'.repeat(40) });
-    const token = await admin.get(`app:lock:{${key}}`);
+    const keys = [1, 2, 3].map(() => 'ключ'.repeat(60) + uniqueKey());
+    const label = 'отчёт'.repeat(40);
+    const locks = await Promise.all(keys.map((key) => engine.acquire(key, { label })));
+    const tokens = await admin.mget(keys.map((key) => `app:lock:{${key}}`));
     standStill(FOR_LONG_MS);
-    expect(lock.isHeld).toBe(true);
-    expect(await admin.get(`app:lock:{${key}}`)).toBe(token);
-    expect(token).not.toBeNull();
-    await lock.release();
+    expect(locks.filter(({ isHeld }) => !isHeld)).toEqual([]);
+    expect(await admin.mget(keys.map((key) => `app:lock:{${key}}`))).toEqual(tokens);
+    expect(tokens).not.toContain(null);
+    await Promise.all(locks.map((lock) => lock.release()));
   });
 
   it('keeps the locks of two services, and one that begins within the blocking turn', async () => {
