@@ -5,7 +5,7 @@
  *     node scripts/bundle.mjs          nothing if it is there already
  *     node scripts/bundle.mjs --code   the code only, in any case
  */
-import { chmodSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -24,7 +24,6 @@ if (isCodeOnly || !isUpToDate()) {
   const library = new BuiltLibrary(LIBRARY);
   if (!isCodeOnly) removeOldFiles();
   await bundleCode(library);
-  for (const program of library.programs) chmodSync(join(DIST, `${program}.js`), 0o755);
   // Last, because `isUpToDate` looks at it.
   if (!isCodeOnly) await bundleTypes(library);
 }

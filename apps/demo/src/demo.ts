@@ -106,7 +106,7 @@ async function keepOpen(
   console.log(`
 The sale goes on, and one product cannot be sold. Who holds it, and since when? Free it.
 
-  shell      npx nestjs-locked ls --redis ${redisUrl}
+  shell      npm run --silent locks -- ls --redis ${redisUrl}
   health     ${origin}/health
   metrics    ${origin}/metrics
 
