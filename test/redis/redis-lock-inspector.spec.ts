@@ -21,7 +21,7 @@ function startInspector({ isEntryAway = false, isEntrySilent = false, isReady = 
     if (isEntry && isEntrySilent) return new Promise<never>(() => {});
     if (isEntry && isEntryAway)
       return read({ kind: 'failed', cause: new LockStoreError('it is away'), neverRan: true });
-    const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, '', ''];
+    const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, 0, []];
     return read({ kind: 'answered', reply, mayHaveRunBefore: false });
   };
   const inspector = new RedisLockInspector({

@@ -108,6 +108,7 @@ const noInspector: LockInspector = {
   evictionPolicy: async () => undefined,
   inspect: async () => undefined,
   list: async function* () {},
+  survey: async () => ({ locks: new Map(), isPartial: false }),
   revoke: async () => undefined,
   ask: async () => undefined,
   answer: async () => {},

@@ -1,10 +1,10 @@
 import { keyProblem } from '../core/keys/lock-key.js';
 import { introducedAt, processIdOf } from '../core/store/lease-token.js';
 import { holderOf, type LockInspector, type ProcessRecord } from '../core/store/lock-inspector.js';
+import { lockState } from '../core/store/lock-state.js';
 import type { RedisConnection } from '../redis/connection/server/redis-client.js';
 import type { RedisKeys } from '../redis/scripts/redis-keys.js';
 import { hasWrongType } from '../redis/scripts/reply-error.js';
-import { lockState } from './lock-state.js';
 import type { LockView } from './lock-view.js';
 import type { OperatorServers } from './operator-servers.js';
 
@@ -66,7 +66,7 @@ export class LockReader {
       value,
       state: lockState(value),
       holder: holderOf({ value, process: await this.#processOf(value, entries) }),
-      since: sinceOf(value),
+      since: introducedAt(value),
       remainingMs: pttl === -1 ? Infinity : pttl,
       waiters,
     };
@@ -97,12 +97,6 @@ export class LockReader {
       return outcome.reply as T;
     });
   }
-}
-
-/** @returns undefined also for a number that is no time, in a token that another client has made up */
-function sinceOf(value: string): Date | undefined {
-  const since = introducedAt(value);
-  return since === undefined || Number.isNaN(since.getTime()) ? undefined : since;
 }
 
 /** A key whose name is like ours may belong to another client, and be of another type. */

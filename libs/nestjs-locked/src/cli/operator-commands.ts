@@ -1,10 +1,10 @@
 import { LockStoreError } from '../core/lock.errors.js';
 import { holderOf, type LockInspector } from '../core/store/lock-inspector.js';
+import { lockState } from '../core/store/lock-state.js';
 import { isReplyError } from '../redis/scripts/reply-error.js';
 import type { Asked } from './command-line.js';
 import { EXIT_CODE, type ExitCode } from './exit-code.js';
 import type { LockReader } from './lock-reader.js';
-import { lockState } from './lock-state.js';
 import { inOrder, lockJson, lockLines, lockTable, shownHolder } from './lock-texts.js';
 import { shownJson, shownText } from './shown-text.js';
 import { terminalSize } from './terminal-size.js';

@@ -1,7 +1,13 @@
+/** Why a key is taken: by a call, by `holdAtLeastMs`, after a forced release, by another kind of client. */
+export type LockState = 'held' | 'kept' | 'revoked' | 'foreign';
+
 /** What is known about a held key, at one moment. */
 export interface LockInfo {
   /** Without the prefix: `stock:42`. */
   readonly key: string;
+  readonly state: LockState;
+  /** Names this lease among all that the key ever has. With it, `forceRelease` takes away no later one. */
+  readonly leaseId: string;
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
   /**
@@ -11,8 +17,21 @@ export interface LockInfo {
   readonly since: Date | undefined;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
+  /** That of the present hold. Undefined unless a call of this process has it: the store does not know the number. */
+  readonly fencingToken: number | undefined;
   /** How many wait: calls of this process, each of them, and other processes, each counted once. */
   readonly waiters: number;
+  /**
+   * The first 50 of them in their order. Calls of the process that has the key come first: it may serve them before
+   * others (`localHandovers`).
+   */
+  readonly queue: readonly LockWaiter[];
+}
+
+/** A call of this process that waits for a key, or the call for which another process waits. */
+export interface LockWaiter extends LockHolder {
+  /** In milliseconds: of a call, since it asked; of another process, since it has its place in the queue. */
+  readonly waitedMs: number;
 }
 
 /** A call that holds a lock and waits for another one. */

@@ -19,6 +19,7 @@ import type {
 } from '../core/lock.options.js';
 import { type HasLockHealth, LOCK_HEALTH, type LockHealth } from '../core/lock-health.js';
 import type { LockInfo, LockWait } from '../core/lock-info.js';
+import { type HasLockOverview, LOCK_OVERVIEW, type LockOverview } from '../core/lock-overview.js';
 import { checkedOnce } from '../core/resolved.options.js';
 import { describeValue, shownValue } from '../core/runtime/shown-value.js';
 import { isUnread, lazyProblem } from './result/lazy-result.js';
@@ -50,7 +51,7 @@ type NoOptionAdvice<Name extends string> =
  * `LockStoreError` when Redis does not answer: whether the lock is held is then unknown, and the work was not run.
  * Several keys are taken in an order independent of the one given, and a call has all of them or fails.
  */
-export class LockService implements HasLockRunner, HasLockHealth {
+export class LockService implements HasLockRunner, HasLockHealth, HasLockOverview {
   readonly #engine: LockEngine;
   #hasToldUnread = false;
 
@@ -237,6 +238,11 @@ export class LockService implements HasLockRunner, HasLockHealth {
     return LockService.#engineOf(this).health();
   }
 
+  /** For `nestjs-locked/dashboard`; not part of the public contract. */
+  [LOCK_OVERVIEW](pattern: string, most: number): Promise<LockOverview> {
+    return LockService.#engineOf(this).overview(pattern, most);
+  }
+
   /** Who holds the key, as far as Redis knows. @returns null if nobody does */
   inspect(key: string): Promise<LockInfo | null> {
     return LockService.#engineOf(this).inspect(key);
@@ -266,10 +272,20 @@ export class LockService implements HasLockRunner, HasLockHealth {
   /**
    * For operators: takes the key away from its holder. The holder's signal aborts with reason 'revoked', and the next
    * caller gets the key a second later. The signal of a holder in this process has aborted when this resolves.
-   * @returns false if nobody held it, or if it was already taken away within the last second
+   *
+   * @param leaseId that of `inspect` or `list`: a lease that somebody has got since is left alone
+   * @returns false if nobody held it, if it was already taken away within the last second, or if it has another lease
+   * @throws LockKeyError for an invalid key, or for a lease id that is not a string
    */
-  forceRelease(key: string): Promise<boolean> {
-    return LockService.#engineOf(this).forceRelease(key);
+  async forceRelease(key: string, ...leaseId: [] | [leaseId: string]): Promise<boolean> {
+    const engine = LockService.#engineOf(this);
+    if (leaseId.length === 0) return engine.forceRelease(key);
+    const [id] = leaseId as [unknown];
+    // Undefined is a mistake, and not every lease.
+    if (typeof id === 'string') return engine.forceRelease(key, id);
+    throw new LockKeyError(
+      `Cannot release ${shownValue(key)}: the lease id is ${describeValue(id)}; pass the leaseId of inspect or list, or leave it out to take the key from whoever has it`,
+    );
   }
 
   /** Keeps the internals out of printed services, which have this one as a property if they use `@Locked`. */

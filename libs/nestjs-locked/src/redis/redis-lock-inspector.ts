@@ -4,13 +4,20 @@ import { LockKeyError } from '../core/lock.errors.js';
 import { quoted } from '../core/runtime/quoted.js';
 import type { HolderQuestion } from '../core/store/holder-question.js';
 import { processIdOf } from '../core/store/lease-token.js';
-import type { LockInspector, LockRecord, ProcessRecord } from '../core/store/lock-inspector.js';
+import type {
+  LockInspector,
+  LockRecord,
+  LockSurvey,
+  ProcessRecord,
+  SurveyedLock,
+} from '../core/store/lock-inspector.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
 import type { RedisConnection } from './connection/server/redis-client.js';
 import { readEvictionPolicy } from './connection/server/server-info.js';
 import type { RedisCommand } from './connection/traffic/redis-command.js';
+import { lookAtLocks, type Looks } from './look-at-locks.js';
 import type { LockScripts } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
@@ -37,10 +44,15 @@ const ENTRY_LIMIT_AWAY_MS = 100;
 
 const SCAN_SIZE = 500;
 
+/** How many identities of other processes are remembered. */
+const MOST_KNOWN = 1_000;
+
 /** Who holds what, according to Redis. No lock depends on it. */
 export class RedisLockInspector implements LockInspector {
   readonly #options: RedisLockInspectorOptions;
   #cancelRefresh: () => void = () => {};
+  /** The identities of processes by their ids, which never change. */
+  readonly #known = new Map<string, ProcessRecord>();
   #isPresent = false;
   #hasLeft = false;
 
@@ -78,13 +90,22 @@ export class RedisLockInspector implements LockInspector {
     await this.#run('forget this process', own, (redis) => redis.del(own)).catch(() => {});
   }
 
-  async inspect(key: string): Promise<LockRecord | undefined> {
+  async inspect(key: string, mostWaiting = 0): Promise<LockRecord | undefined> {
     const { keys, scripts, processId } = this.#options;
     const redisKeys = (): readonly string[] => keys.of(key).slice(0, 2);
-    const reply = await this.#runScript(scripts.inspect, redisKeys, [processId], key);
-    const found = readInspectReply(reply);
+    const args = [processId, mostWaiting];
+    const found = readInspectReply(await this.#runScript(scripts.inspect, redisKeys, args, key));
     if (found === undefined) return undefined;
-    return { key, ...found, process: await this.#processWith(found.value, key) };
+    const { waiting, ...lock } = found;
+    const [process, ...others] = await Promise.all(
+      [lock.value, ...waiting.map(({ token }) => token)].map((it) => this.#processWith(it, key)),
+    );
+    return {
+      key,
+      ...lock,
+      process,
+      queue: waiting.map((it, i) => ({ ...it, process: others[i] })),
+    };
   }
 
   /**
@@ -95,6 +116,8 @@ export class RedisLockInspector implements LockInspector {
     const { keys, servers, clock } = this.#options;
     const processId = processIdOf(token);
     if (processId === undefined) return undefined;
+    const known = this.#known.get(processId);
+    if (known !== undefined) return known;
     const record = keys.processOf(processId);
     const reading = this.#run(`inspect '${key}'`, record, (redis) => redis.get(record));
     const limitMs = servers.isReady ? ENTRY_LIMIT_MS : ENTRY_LIMIT_AWAY_MS;
@@ -103,11 +126,60 @@ export class RedisLockInspector implements LockInspector {
       limitMs,
       reading.catch(() => null),
     );
-    return text === undefined || text === null ? undefined : processRecord(text);
+    if (text === undefined || text === null) return undefined;
+    if (this.#known.size === MOST_KNOWN) this.#known.clear();
+    const found = processRecord(text);
+    this.#known.set(processId, found);
+    return found;
+  }
+
+  async *list(pattern: string): AsyncIterable<string> {
+    this.#assertPattern(pattern);
+    const seen = new Set<string>();
+    for (const server of await this.#options.servers.each()) {
+      for await (const page of this.#pagesOn(server, `{${pattern}}`)) {
+        for (const name of page) {
+          const key = this.#options.keys.keyOf(name);
+          if (key === undefined || seen.has(key)) continue; // SCAN may return a key twice, or it has moved meanwhile
+          seen.add(key);
+          yield key;
+        }
+      }
+    }
+  }
+
+  async survey(pattern: string, most: number): Promise<LockSurvey> {
+    this.#assertPattern(pattern);
+    const locks = new Map<string, SurveyedLock>();
+    const entry = (key: string): SurveyedLock | undefined => {
+      const known = locks.get(key);
+      if (known !== undefined || locks.size === most) return known;
+      const added = { value: undefined, waiters: 0, waitedMs: 0 };
+      locks.set(key, added);
+      return added;
+    };
+    const look = (names: readonly string[]): CommandOf<Looks> => {
+      const send = (redis: RedisConnection): Promise<Looks> =>
+        lookAtLocks(redis, this.#options.keys, names);
+      return { action: 'look at the locks', keys: [], send };
+    };
+    let isPartial = false;
+    for (const server of await this.#options.servers.each()) {
+      // The queues are beside their locks, so one pattern finds both.
+      for await (const page of this.#pagesOn(server, `{${pattern}}*`)) {
+        for (const [key, part] of await runOn(server, look(page))) {
+          const lock = entry(key);
+          if (lock === undefined) isPartial = true;
+          else Object.assign(lock, part);
+        }
+        if (isPartial) return { locks, isPartial };
+      }
+    }
+    return { locks, isPartial };
   }
 
   /** @throws LockKeyError if the pattern begins with the prefix, because it would match no key that is meant */
-  async *list(pattern: string): AsyncIterable<string> {
+  #assertPattern(pattern: string): void {
     const { prefix } = this.#options.keys;
     if (prefix !== '' && pattern.startsWith(prefix)) {
       const withoutPrefix = pattern.slice(prefix.length) || '*';
@@ -116,30 +188,20 @@ export class RedisLockInspector implements LockInspector {
         `Cannot list the locks of ${quoted(pattern)}: it begins with the keyPrefix, which keys do not have here; write ${quoted(withoutPrefix)}, or ${quoted(escapedOnce)} if your keys begin like that, too`,
       );
     }
-    const seen = new Set<string>();
-    for (const server of await this.#options.servers.each()) {
-      for await (const key of this.#listOn(server, pattern)) {
-        if (seen.has(key)) continue; // SCAN may return a key twice, and a key may move to another server meanwhile
-        seen.add(key);
-        yield key;
-      }
-    }
   }
 
-  async *#listOn(server: CommandRunner, pattern: string): AsyncIterable<string> {
+  /** @param pattern of the names, after the prefix @returns names without the prefix of the connection */
+  async *#pagesOn(server: CommandRunner, pattern: string): AsyncIterable<string[]> {
     const { keys, connectionPrefix } = this.#options;
     // ioredis adds its prefix to the keys of commands, but not to a pattern, and does not remove it from results.
-    const match = `${escaped(connectionPrefix + keys.prefix)}{${pattern}}`;
+    const match = `${escaped(connectionPrefix + keys.prefix)}${pattern}`;
     let cursor = '0';
     do {
       const from = cursor;
       const send = (redis: RedisConnection): Promise<[string, string[]]> =>
         redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE);
       const [next, page] = await runOn(server, { action: 'list locks', keys: [], send });
-      for (const found of page) {
-        const key = keys.keyOf(found.slice(connectionPrefix.length));
-        if (key !== undefined) yield key;
-      }
+      yield page.map((name) => name.slice(connectionPrefix.length));
       cursor = next;
     } while (cursor !== '0');
   }
@@ -168,13 +230,17 @@ export class RedisLockInspector implements LockInspector {
     return infos.map(readEvictionPolicy).find((policy) => policy !== undefined);
   }
 
-  async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
+  async revoke(
+    key: string,
+    value?: string,
+  ): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const { keys, scripts } = this.#options;
     // A second execution could take the lock from somebody who acquired it in between.
     const redisKeys = (): readonly string[] => keys.of(key);
-    const value = await this.#runScript(scripts.revoke, redisKeys, [randomUUID()], key, false);
-    if (typeof value !== 'string') return undefined;
-    return { value, process: await this.#processWith(value, key) };
+    const args = value === undefined ? [randomUUID()] : [randomUUID(), value];
+    const held = await this.#runScript(scripts.revoke, redisKeys, args, key, false);
+    if (typeof held !== 'string') return undefined;
+    return { value: held, process: await this.#processWith(held, key) };
   }
 
   async ask(key: string, id: string): Promise<string | undefined> {

@@ -3,7 +3,12 @@ import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import type { HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import { isTokenOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
-import type { LockInspector, LockRecord } from '../core/store/lock-inspector.js';
+import type {
+  LockInspector,
+  LockRecord,
+  LockSurvey,
+  SurveyedLock,
+} from '../core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   AcquireReply,
@@ -157,7 +162,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     });
   }
 
-  async inspect(key: string): Promise<LockRecord | undefined> {
+  async inspect(key: string, mostWaiting = 0): Promise<LockRecord | undefined> {
     const { lock, queue } = this.#locks.entry(key);
     if (lock === undefined) return undefined;
     const isOurs = processIdOf(lock.token) !== undefined; // not the token that keeps the key after a lease
@@ -168,7 +173,28 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       waiters: queue.length,
       waitsHere: queue.some(({ token }) => isTokenOf(this.processId, token)),
       process: isOurs ? THIS_PROCESS : undefined,
+      queue: queue.slice(0, mostWaiting).map(({ token, position }) => ({
+        token,
+        waitedMs: this.#waitedMs(position),
+        process: THIS_PROCESS,
+      })),
     };
+  }
+
+  async survey(pattern: string, most: number): Promise<LockSurvey> {
+    const matches = globPattern(`{${pattern}}`);
+    const found = this.#locks.keys().flatMap((key): [string, SurveyedLock][] => {
+      const { lock, queue } = this.#locks.entry(key);
+      const [first] = queue;
+      if ((lock ?? first) === undefined || !matches(`{${key}}`)) return [];
+      const waitedMs = first === undefined ? 0 : this.#waitedMs(first.position);
+      return [[key, { value: lock?.token, waiters: queue.length, waitedMs }]];
+    });
+    return { locks: new Map(found.slice(0, most)), isPartial: found.length > most };
+  }
+
+  #waitedMs(position: number): number {
+    return Math.max(0, this.#locks.clock.now() - position);
   }
 
   async *list(pattern: string): AsyncIterable<string> {
@@ -183,11 +209,15 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   async evictionPolicy(): Promise<undefined> {}
 
-  async revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
+  async revoke(
+    key: string,
+    value?: string,
+  ): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const entry = this.#locks.entry(key);
     const holder = entry.lock?.token;
     const revoked = `revoked:${key}`;
     if (holder === undefined || holder === revoked) return undefined;
+    if (value !== undefined && holder !== value) return undefined;
     this.#locks.tell({ kind: 'revoked', key, token: holder });
     entry.lock = { token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS };
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);

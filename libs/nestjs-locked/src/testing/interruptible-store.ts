@@ -144,17 +144,21 @@ const silent: StoreListener = {
 
 function interruptibleInspector(inspector: LockInspector, line: StoreLine): LockInspector {
   return {
-    async inspect(key) {
+    async inspect(key, mostWaiting) {
       assertUp(line);
-      return inspector.inspect(key);
+      return inspector.inspect(key, mostWaiting);
     },
     async *list(pattern) {
       assertUp(line);
       yield* inspector.list(pattern);
     },
-    async revoke(key) {
+    async survey(pattern, most) {
       assertUp(line);
-      return inspector.revoke(key);
+      return inspector.survey(pattern, most);
+    },
+    async revoke(key, value) {
+      assertUp(line);
+      return inspector.revoke(key, value);
     },
     async ping() {
       assertUp(line);

@@ -18,6 +18,7 @@ import type { Lock } from '../lock.js';
 import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
+import type { LockOverview } from '../lock-overview.js';
 import { CALL_OPTIONS } from '../option-tables.js';
 import { QueuesByKey } from '../queue/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../queue/waiting-call.js';
@@ -74,7 +75,7 @@ export class LockEngine implements LockRunner {
     this.#calls = this.inTransactions.calls;
     this.#handedOut = this.inTransactions.handedOut;
     this.#acquired = this.inTransactions.acquired;
-    const local = new LocalView(queues, parts.store.processId);
+    const local = new LocalView(queues, parts.store.processId, clock);
     this.#holders = new HolderLookup(parts.store.inspector, local, clock);
     const { questions } = this.#calls.deadlocks;
     const inbox = new EngineInbox(parts, queues, questions);
@@ -280,8 +281,12 @@ export class LockEngine implements LockRunner {
     return this.#operations.waits(pattern);
   }
 
-  forceRelease(key: string): Promise<boolean> {
-    return this.#operations.forceRelease(key);
+  overview(pattern: string, most: number): Promise<LockOverview> {
+    return this.#operations.overview(pattern, most);
+  }
+
+  forceRelease(key: string, leaseId?: string): Promise<boolean> {
+    return this.#operations.forceRelease(key, leaseId);
   }
 
   /** Awaited before a call fails, because its caller may retry at once, and the event loop must keep turning. */

@@ -3,10 +3,13 @@ import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
+import type { LockOverview } from '../lock-overview.js';
+import { leaseIdOf } from '../store/lease-token.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
-import type { LocalView } from './local-view.js';
+import { type LocalView, MOST_WAITING } from './local-view.js';
+import { surveyLocks } from './lock-survey.js';
 
 /** How many questions are under way at once. */
 const ASKED_AT_ONCE = 16;
@@ -64,7 +67,7 @@ export class LockOperations {
     const record = await this.#ask(async () => {
       this.#parts.outages.assertMayAsk(key);
       await this.#opened();
-      return this.#inspector.inspect(key);
+      return this.#inspector.inspect(key, MOST_WAITING);
     });
     return record === undefined ? null : this.#local.infoOf(record);
   }
@@ -83,6 +86,16 @@ export class LockOperations {
     } finally {
       await this.#parts.loopTurn.pause();
     }
+  }
+
+  /** All locks at one moment, of which at most so many are named. @throws LockKeyError · LockStoreError */
+  async overview(pattern: string, most: number): Promise<LockOverview> {
+    return this.#ask(async () => {
+      assertKeyPattern(pattern);
+      this.#parts.outages.assertMayAsk();
+      await this.#opened();
+      return surveyLocks(this.#inspector, this.#local, pattern, most);
+    });
   }
 
   /**
@@ -110,16 +123,20 @@ export class LockOperations {
   /**
    * Takes the key from its holder with `revokeScript`, and notifies the holder's `Lease`, which aborts the signal. Both
    * processes log it.
+   * @param leaseId only if it is held by this lease
    * @returns whether somebody held it @throws LockStoreError
    */
-  async forceRelease(key: string): Promise<boolean> {
+  async forceRelease(key: string, leaseId?: string): Promise<boolean> {
     assertLockKey(key);
     const { report, tokens } = this.#parts;
     const here = this.#local.holderOf(key); // the notice of its loss may come before the answer
     const revoked = await this.#ask(async () => {
       this.#parts.outages.assertMayAsk(key);
       await this.#opened();
-      return this.#inspector.revoke(key);
+      if (leaseId === undefined) return this.#inspector.revoke(key);
+      const seen = await this.#inspector.inspect(key);
+      if (seen === undefined || leaseIdOf(seen.value) !== leaseId) return undefined;
+      return this.#inspector.revoke(key, seen.value);
     });
     if (revoked === undefined) return false;
     const isOurs = here !== undefined && tokens.isOwn(revoked.value);

@@ -104,6 +104,11 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#calls.size;
   }
 
+  /** Those calls, in order of arrival. */
+  get calls(): Iterable<WaitingCall> {
+    return this.#calls;
+  }
+
   get label(): string | undefined {
     return this.#calls.first?.options.label;
   }

@@ -68,6 +68,11 @@ export class Occupancy implements HoldKeeper, LeaseOccupancy {
     return templateOf(this.lease.key, this.#template);
   }
 
+  /** That of the call inside. */
+  get fencingToken(): number | undefined {
+    return this.#hold?.fencingToken;
+  }
+
   /** Whether the lease is kept although no call here wants the key. */
   get isIdle(): boolean {
     return this.lease.isResting;

@@ -5,7 +5,7 @@ import type { Hold } from './hold.js';
 import type { WaitingCall } from './waiting-call.js';
 
 /** The calls of one queue, in order of arrival, each with its timer. A call leaves when it has its answer. */
-export class WaitingCalls {
+export class WaitingCalls implements Iterable<WaitingCall> {
   readonly #parts: EngineParts;
   readonly #calls = new LinkedList<WaitingCall>();
   /** The number of calls at the end of their wait. */
@@ -15,6 +15,10 @@ export class WaitingCalls {
 
   constructor(parts: EngineParts) {
     this.#parts = parts;
+  }
+
+  [Symbol.iterator](): Iterator<WaitingCall> {
+    return this.#calls[Symbol.iterator]();
   }
 
   get first(): WaitingCall | undefined {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 
 /** How many hex digits a process id has. The scripts find the inbox of a token's process by this length. */
 export const PROCESS_ID_DIGITS = 32;
@@ -45,10 +45,23 @@ export function processIdOf(token: string): string | undefined {
   return LEASE_TOKEN.exec(token)?.[1];
 }
 
-/** @returns when its process introduced the token, by the clock of that process; undefined if it is not one of ours */
+/**
+ * @returns when its process introduced the token, by the clock of that process; undefined if it is not one of ours, or
+ * if another client has made it up, with a number that is no time
+ */
 export function introducedAt(token: string): Date | undefined {
   const micros = LEASE_TOKEN.exec(token)?.[2];
-  return micros === undefined ? undefined : new Date(Number(micros) / 1_000);
+  if (micros === undefined) return undefined;
+  const time = new Date(Number(micros) / 1_000);
+  return Number.isNaN(time.getTime()) ? undefined : time;
+}
+
+/**
+ * @param value what the store has for a key
+ * @returns a text that tells it from others, for people and pages; a foreign client may take its value for a secret
+ */
+export function leaseIdOf(value: string): string {
+  return createHash('sha256').update(value).digest('base64url').slice(0, 22);
 }
 
 /** @returns the label of the call that requested the lease, if it has one */

@@ -16,6 +16,33 @@ export interface LockRecord {
   readonly waitsHere: boolean;
   /** The identity of the holder's process. */
   readonly process: ProcessRecord | undefined;
+  /** The first of those that wait, as many as were asked for. */
+  readonly queue: readonly WaiterRecord[];
+}
+
+/** A process that waits for a key. */
+export interface WaiterRecord {
+  readonly token: string;
+  /** How long it has had its place in the queue, by the clock of the store. */
+  readonly waitedMs: number;
+  readonly process: ProcessRecord | undefined;
+}
+
+/** What tells which keys an operator should see, without asking for each of them. */
+export interface SurveyedLock {
+  /** The value of the lock key. Undefined if nobody holds it, although processes wait. */
+  value: string | undefined;
+  /** How many processes wait. */
+  waiters: number;
+  /** How long the first of them has waited; 0 if none waits. */
+  waitedMs: number;
+}
+
+/** All keys that are held or waited for. */
+export interface LockSurvey {
+  readonly locks: ReadonlyMap<string, SurveyedLock>;
+  /** There are more keys than were asked for. */
+  readonly isPartial: boolean;
 }
 
 /** The identity of a process. */
@@ -26,13 +53,21 @@ export interface ProcessRecord {
 
 /** Shows operators who holds what. Unlike those of the store, its methods reject, with LockStoreError. */
 export interface LockInspector {
-  /** @returns undefined if nobody holds it */
-  inspect(key: string): Promise<LockRecord | undefined>;
+  /**
+   * @param mostWaiting how many of those that wait are named. @default 0
+   * @returns undefined if nobody holds it
+   */
+  inspect(key: string, mostWaiting?: number): Promise<LockRecord | undefined>;
   /**
    * The held keys, in no particular order; keys taken or released meanwhile may be missing.
    * @param pattern as in Redis' MATCH: `*`, `?`, `[ab]`
    */
   list(pattern: string): AsyncIterable<string>;
+  /**
+   * Looks at all keys in steps that delay nobody. What changes meanwhile may be missing.
+   * @param pattern as for `list` @param most how many keys at the most @throws LockStoreError
+   */
+  survey(pattern: string, most: number): Promise<LockSurvey>;
   /** Whether the store answers. @throws LockStoreError */
   ping(): Promise<void>;
   /**
@@ -42,9 +77,10 @@ export interface LockInspector {
   evictionPolicy(): Promise<string | undefined>;
   /**
    * Takes the key away from its holder and notifies the holder.
-   * @returns the holder; undefined if nobody held it, or if it was just taken away
+   * @param value only if the lock key has this value. @default whatever it has
+   * @returns the holder; undefined if nobody held it, if it was just taken away, or if it has another value
    */
-  revoke(key: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
+  revoke(key: string, value?: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
   /**
    * Asks the process that holds the key which of its calls has it. A `HolderAnswer` with this id comes as a message, if
    * the process is alive and its version knows the question.

@@ -1,3 +1,5 @@
+const QUEUE = ':queue';
+
 /** The names of keys in Redis. All keys of one lock share its hash tag, except for a fence that all locks share. */
 export class RedisKeys {
   readonly prefix: string;
@@ -23,7 +25,7 @@ export class RedisKeys {
     const lock = this.lockOf(key);
     return [
       lock,
-      `${lock}:queue`,
+      `${lock}${QUEUE}`,
       this.#areApart ? `${lock}:fence` : this.sharedFence,
       `${lock}:lapsed`,
     ];
@@ -50,5 +52,10 @@ export class RedisKeys {
   keyOf(redisKey: string): string | undefined {
     const isLock = redisKey.startsWith(`${this.prefix}{`) && redisKey.endsWith('}');
     return isLock ? redisKey.slice(this.prefix.length + 1, -1) : undefined;
+  }
+
+  /** The key of the lock whose queue has this name in Redis; undefined for other names. */
+  keyOfQueue(redisKey: string): string | undefined {
+    return redisKey.endsWith(QUEUE) ? this.keyOf(redisKey.slice(0, -QUEUE.length)) : undefined;
   }
 }

@@ -1,4 +1,4 @@
-import type { LockRecord } from '../../core/store/lock-inspector.js';
+import type { LockRecord, WaiterRecord } from '../../core/store/lock-inspector.js';
 import type {
   AcquireReply,
   Busy,
@@ -50,6 +50,11 @@ export function readAcquireReply(reply: unknown, token: string): Exclude<Acquire
   if (!Array.isArray(reply)) return grantedAtOnce(token, number(reply));
   const [kind, ...rest] = list(reply);
   return kind === 'busy' ? busy(rest) : readRequeueReply(reply);
+}
+
+/** What the script of `inspect` knows: not the processes. */
+export interface InspectedLock extends Omit<LockRecord, 'key' | 'process' | 'queue'> {
+  readonly waiting: readonly Omit<WaiterRecord, 'process'>[];
 }
 
 /** @returns `granted` for every token, or `busy` for every token */
@@ -137,15 +142,23 @@ export function readTakeBackReply(reply: unknown, count: number): (string | unde
   return entries(reply, count).map((entry) => (entry === 'left' ? undefined : String(entry)));
 }
 
-export function readInspectReply(reply: unknown): Omit<LockRecord, 'key' | 'process'> | undefined {
-  const [value, pttl, waiters, waitsHere] = list(reply).map((entry) => String(entry));
+export function readInspectReply(reply: unknown): InspectedLock | undefined {
+  const [value, pttl, waiters, waitsHere, named] = list(reply);
   if (value === undefined) return undefined;
   return {
-    value,
+    value: text(value),
     remainingMs: remaining(pttl),
     waiters: number(waiters),
-    waitsHere: waitsHere === '1',
+    waitsHere: number(waitsHere) === 1,
+    waiting: waitingIn(list(named)),
   };
+}
+
+/** @param named tokens, each followed by how long it has waited */
+function waitingIn(named: readonly unknown[]): InspectedLock['waiting'] {
+  return named.flatMap((token, i) =>
+    i % 2 === 0 ? { token: text(token), waitedMs: number(named[i + 1]) } : [],
+  );
 }
 
 /** @param reply empty for a free lock among several requested together */
@@ -195,6 +208,11 @@ function entries(reply: unknown, count: number): unknown[] {
 function list(reply: unknown): unknown[] {
   if (Array.isArray(reply)) return reply;
   throw unreadable(reply);
+}
+
+function text(value: unknown): string {
+  if (typeof value === 'string' || typeof value === 'number') return String(value);
+  throw unreadable(value);
 }
 
 function number(value: unknown): number {

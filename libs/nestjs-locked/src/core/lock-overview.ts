@@ -1,0 +1,37 @@
+import type { LockInfo } from './lock-info.js';
+
+/** The method of a lock service that the dashboard calls. */
+export const LOCK_OVERVIEW = Symbol.for('nestjs-locked/LockOverview');
+
+/** All locks at one moment, of all processes. */
+export interface LockOverview {
+  /** How many keys are taken. */
+  readonly held: number;
+  /** How many wait, counted as in `LockInfo`. */
+  readonly waiting: number;
+  /** How long the first of them has waited; 0 if none waits. */
+  readonly oldestWaitMs: number;
+  /** The most wanted keys, of which the one that was waited for longest comes first, and then those held longest. */
+  readonly locks: readonly OverviewLock[];
+  /** There are more keys than are looked at, which are missing in the numbers. */
+  readonly isPartial: boolean;
+}
+
+/** A lock, of whose queue only the calls of this process are named. */
+export interface OverviewLock extends LockInfo {
+  /** How long the first of those that wait has waited; 0 if none waits. */
+  readonly oldestWaitMs: number;
+}
+
+/** A lock service, as the dashboard sees it. */
+export interface HasLockOverview {
+  /**
+   * @param pattern as in `LockService.list` @param most how many locks are named
+   * @throws LockKeyError · LockStoreError
+   */
+  [LOCK_OVERVIEW](pattern: string, most: number): Promise<LockOverview>;
+}
+
+export function hasLockOverview(value: unknown): value is HasLockOverview {
+  return typeof (value as Partial<HasLockOverview> | null)?.[LOCK_OVERVIEW] === 'function';
+}
