@@ -71,6 +71,11 @@ export default tseslint.config(
     languageOptions: { parserOptions: { project: 'tools/simulate-page/tsconfig.json' } },
   },
   {
+    name: 'the page of the dashboard knows the browser, too',
+    files: ['libs/nestjs-locked/page/**/*.ts'],
+    languageOptions: { parserOptions: { project: 'libs/nestjs-locked/page/tsconfig.json' } },
+  },
+  {
     name: 'the types of the peers are there only when they are installed; npm run compare checks them',
     files: ['tools/compare/src/**/*.ts'],
     extends: [tseslint.configs.disableTypeChecked],

@@ -39,6 +39,7 @@ export default {
     'transactions/index.ts',
     'opentelemetry/index.ts',
     'terminus/index.ts',
+    'dashboard/index.ts',
   ].map((file) => `libs/nestjs-locked/src/${file}`),
   tsconfig: 'libs/nestjs-locked/tsconfig.json',
   skipErrorChecking: true, // the build does that, which every command that makes the site begins with

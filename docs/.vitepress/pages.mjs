@@ -109,6 +109,7 @@ const ENTRY_POINTS = [
   '/nestjs-cls',
   '/transactions',
   '/terminus',
+  '/dashboard',
   '/opentelemetry',
 ];
 

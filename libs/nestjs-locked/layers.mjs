@@ -290,6 +290,20 @@ export const ROOMS = [
     packages: ['@nestjs/common', '@nestjs/core', '@nestjs/terminus'],
   },
   {
+    name: 'dashboard',
+    rooms: [
+      'core',
+      'core/events',
+      'core/keys',
+      'core/runtime',
+      'core/time',
+      'core/engine',
+      'nest',
+      'nest/decorator',
+    ],
+    packages: ['@nestjs/common', '@nestjs/core'],
+  },
+  {
     name: 'testing',
     rooms: [
       'core',

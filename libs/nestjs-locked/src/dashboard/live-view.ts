@@ -1,0 +1,175 @@
+import type { ServerResponse } from 'node:http';
+import { hostname } from 'node:os';
+import { type HasLockOverview, LOCK_OVERVIEW, type LockOverview } from '../core/lock-overview.js';
+import { systemClock } from '../core/time/clock.js';
+import type { DashboardRole, HelloMessage, LookMessage } from './dashboard-messages.js';
+import type { History } from './history.js';
+import type { AskForWaits } from './lock-waits.js';
+import type { OperatorLog } from './operator-log.js';
+import { shownLock } from './shown-lock.js';
+import { waitGraph } from './wait-graph.js';
+import { Watcher } from './watcher.js';
+
+/** How many may watch at a time. */
+const MOST_WATCHERS = 50;
+
+/** How many locks are listed. */
+const MOST_LOCKS = 200;
+
+/** The shortest pause between two looks. */
+const PAUSE_MS = 1_000;
+
+/** A look that takes long is followed by a pause of so many times as long, so that Redis has its time for others. */
+const PAUSES_PER_LOOK = 4;
+
+const ALL = '*';
+
+export interface LiveViewOptions {
+  readonly service: string | undefined;
+  readonly locks: HasLockOverview;
+  readonly askForWaits: AskForWaits;
+  readonly history: History;
+  readonly log: OperatorLog;
+}
+
+/** Looks at the locks again and again while somebody watches, once for all who do, and sends them what it sees. */
+export class LiveView {
+  readonly #options: LiveViewOptions;
+  readonly #watchers = new Set<Watcher>();
+  /** The last look for each filter, for those who come before the next one. */
+  readonly #last = new Map<string, string>();
+  #isLooking = false;
+  #cancelPause: (() => void) | undefined;
+  #isClosed = false;
+
+  constructor(options: LiveViewOptions) {
+    this.#options = options;
+  }
+
+  /** Why nobody else can watch now, if so. */
+  get refusal(): string | undefined {
+    if (this.#isClosed) return 'The application is shutting down.';
+    return this.#watchers.size < MOST_WATCHERS
+      ? undefined
+      : `${MOST_WATCHERS} pages watch already, and no more may. Close one, or try again later.`;
+  }
+
+  /** Sends everything to this client until it leaves. Its head has been written. */
+  watch(response: ServerResponse, filter: string, role: DashboardRole): void {
+    const watcher = new Watcher(response, filter, role, () => this.#watchers.delete(watcher));
+    this.#watchers.add(watcher);
+    const { service = null } = this.#options;
+    const hello: HelloMessage = { role, host: hostname(), pid: process.pid, service };
+    watcher.send('hello', JSON.stringify(hello));
+    this.#sendLog(watcher);
+    const last = this.#last.get(filter);
+    if (last !== undefined) watcher.send('look', last);
+    this.#start();
+  }
+
+  /** Sends the log to all who watch. */
+  tellLog(): void {
+    for (const watcher of this.#watchers) this.#sendLog(watcher);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelPause?.();
+    for (const watcher of this.#watchers) watcher.end();
+  }
+
+  #start(): void {
+    if (this.#isLooking || this.#cancelPause !== undefined || this.#isClosed) return;
+    this.#isLooking = true;
+    const from = systemClock.now();
+    void this.#lookForAll().then(() => {
+      this.#isLooking = false;
+      const pauseMs = Math.max(PAUSE_MS, PAUSES_PER_LOOK * (systemClock.now() - from));
+      this.#pause(pauseMs);
+    });
+  }
+
+  /** Also after the last one has left, so that somebody who comes again and again causes no more looks. */
+  #pause(ms: number): void {
+    if (this.#isClosed) return;
+    const cancel = systemClock.after(ms, () => {
+      this.#cancelPause = undefined;
+      if (this.#watchers.size > 0) this.#start();
+      else this.#last.clear(); // it would be old for who comes later
+    });
+    cancel.mayEnd?.(true);
+    this.#cancelPause = cancel;
+  }
+
+  async #lookForAll(): Promise<void> {
+    const { history } = this.#options;
+    const filters = new Set([...this.#watchers].map(({ filter }) => filter));
+    for (const filter of this.#last.keys()) if (!filters.has(filter)) this.#last.delete(filter);
+    const all = await this.#look(ALL);
+    if (typeof all !== 'string') history.look(all.overview);
+    const waits = await this.#waits();
+    for (const filter of filters) {
+      const view = filter === ALL ? all : await this.#look(filter);
+      const json = JSON.stringify({ ...messageOf(all, view), waits, history: history.shown() });
+      this.#last.set(filter, json);
+      for (const watcher of this.#watchers) {
+        if (watcher.filter !== filter) continue;
+        watcher.send('look', json);
+        this.#sendLog(watcher);
+      }
+    }
+  }
+
+  /** @returns why it failed, if it did */
+  async #look(filter: string): Promise<Look | string> {
+    const at = systemClock.wallNow();
+    const from = systemClock.now();
+    try {
+      const overview = await this.#options.locks[LOCK_OVERVIEW](filter, MOST_LOCKS);
+      return { at, tookMs: systemClock.now() - from, overview };
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  }
+
+  /** They may come from other processes, and are not worth a failure of the rest. */
+  async #waits(): Promise<LookMessage['waits']> {
+    try {
+      return waitGraph(await this.#options.askForWaits());
+    } catch {
+      return [];
+    }
+  }
+
+  #sendLog(watcher: Watcher): void {
+    const { entries } = this.#options.log;
+    if (watcher.sentLog === entries) return;
+    if (watcher.send('log', JSON.stringify(entries))) watcher.sentLog = entries;
+  }
+}
+
+interface Look {
+  readonly at: number;
+  readonly tookMs: number;
+  readonly overview: LockOverview;
+}
+
+function messageOf(
+  all: Look | string,
+  view: Look | string,
+): Omit<LookMessage, 'waits' | 'history'> {
+  if (typeof all === 'string' || typeof view === 'string') {
+    const problem = typeof all === 'string' ? all : (view as string);
+    const nothing = { totals: null, matching: 0, locks: [] };
+    return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
+  }
+  const { held, waiting, oldestWaitMs, isPartial } = all.overview;
+  return {
+    at: view.at,
+    tookMs: view.tookMs,
+    problem: null,
+    totals: { held, waiting, oldestWaitMs, isPartial },
+    matching: view.overview.held,
+    locks: view.overview.locks.map(shownLock),
+  };
+}

@@ -1,0 +1,61 @@
+import type { ServerResponse } from 'node:http';
+import { systemClock } from '../core/time/clock.js';
+import type { DashboardRole } from './dashboard-messages.js';
+
+/** After that, the browser connects again, and whether it may look is asked again. */
+const LONGEST_MS = 300_000;
+
+/** How long a client may read nothing. */
+const STALLED_MS = 30_000;
+
+/** What a stream of server-sent events is answered with. A proxy must neither keep it back nor compress it. */
+export const STREAM_HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store, no-transform',
+  'x-accel-buffering': 'no',
+};
+
+/**
+ * Somebody who watches. Every message is a whole state, so one that the connection has no room for is left out: nothing
+ * is kept in memory for a slow client.
+ */
+export class Watcher {
+  readonly filter: string;
+  readonly role: DashboardRole;
+  /** The state of the log that it has been sent. */
+  sentLog: object | undefined;
+  readonly #response: ServerResponse;
+  readonly #cancel: () => void;
+  #stalledAt: number | undefined;
+
+  /** @param onEnd called when nobody watches here any more */
+  constructor(response: ServerResponse, filter: string, role: DashboardRole, onEnd: () => void) {
+    this.filter = filter;
+    this.role = role;
+    this.#response = response;
+    this.#cancel = systemClock.after(LONGEST_MS, () => this.end());
+    response.once('close', () => {
+      this.#cancel();
+      onEnd();
+    });
+    response.on('error', () => {}); // 'close' follows
+    response.write('retry: 1000\n\n');
+  }
+
+  /** @param json without line breaks @returns whether it was sent */
+  send(event: string, json: string): boolean {
+    if (this.#response.writableNeedDrain) {
+      const now = systemClock.now();
+      this.#stalledAt ??= now;
+      if (now - this.#stalledAt > STALLED_MS) this.#response.destroy();
+      return false;
+    }
+    this.#stalledAt = undefined;
+    this.#response.write(`event: ${event}\ndata: ${json}\n\n`);
+    return true;
+  }
+
+  end(): void {
+    this.#response.end();
+  }
+}
