@@ -45,6 +45,7 @@ const SECTIONS = [
     [
       ['redis', 'Connecting to Redis'],
       ['operations', 'Operations'],
+      ['dashboard', 'Dashboard'],
       ['telemetry', 'Metrics and traces'],
       ['guarantees', 'Guarantees by topology'],
       ['growth', 'When one server is not enough'],

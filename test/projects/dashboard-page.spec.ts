@@ -1,17 +1,25 @@
 /** The page of the dashboard in a browser: with hostile names, by keyboard, while it is hidden, with very many keys. */
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import axe from 'axe-core';
+import { transformSync } from 'esbuild';
 import { LockService, RedisLockModule } from 'nestjs-locked';
-import { type DashboardRole, LockDashboardModule } from 'nestjs-locked/dashboard';
+import {
+  type DashboardRole,
+  LockDashboardModule,
+  type LockDashboardOptions,
+} from 'nestjs-locked/dashboard';
 import type { Locator, Page } from 'playwright-core';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pageTexts } from '../../scripts/dashboard-page.mjs';
-import { ROOT } from '../api/markdown.js';
+import { readDocument, ROOT } from '../api/markdown.js';
+import { afterTest } from '../support/after-test.js';
 import { describeWithChromium } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
+import { startHttp } from '../support/nest-app.js';
 import { OtherProcesses } from '../support/other-processes.js';
 import { useChromium } from '../support/own-chromium.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -40,6 +48,45 @@ const HOSTILE = [
   'stock:😀:👩‍👩‍👧',
   '__proto__',
 ];
+
+describe('the example of docs/dashboard.md', () => {
+  const server = useRedisServer();
+
+  it('asks for a password, and opens nothing without one', async () => {
+    const { blocks } = readDocument('docs/dashboard.md');
+    const { code = '' } = blocks.find(({ file }) => file === 'operators.ts') ?? {};
+    const folder = mkdtempSync(join(tmpdir(), 'dashboard-example-'));
+    afterTest(() => rmSync(folder, { recursive: true }));
+    afterTest(() => delete process.env['LOCKS_PASSWORD']);
+    const statusOf = async (password: string | undefined, authorization = '') => {
+      if (password === undefined) delete process.env['LOCKS_PASSWORD'];
+      else process.env['LOCKS_PASSWORD'] = password;
+      const file = join(folder, `${password}.mjs`);
+      writeFileSync(file, transformSync(code, { loader: 'ts' }).code);
+      const { operatorOf } = (await import(file)) as {
+        operatorOf: LockDashboardOptions['authorize'];
+      };
+      const { url } = await startHttp({
+        imports: [
+          RedisLockModule.forRoot({ connection: server.url }),
+          LockDashboardModule.register({
+            path: '/locks',
+            authorize: operatorOf,
+            challenge: 'Basic realm="locks"',
+          }),
+        ],
+      });
+      return (await fetch(`${url}/locks/`, { headers: { authorization } })).status;
+    };
+    const basic = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`;
+    expect(await statusOf('right', basic('anna:right'))).toBe(200);
+    expect(await statusOf('right', basic('anna:wrong'))).toBe(401);
+    expect(await statusOf('right', basic('anna:'))).toBe(401);
+    expect(await statusOf('right')).toBe(401);
+    expect(await statusOf(undefined, basic('anna:undefined'))).toBe(401);
+    expect(await statusOf('', basic('anna:'))).toBe(401);
+  });
+});
 
 describeWithChromium('the dashboard in Chromium', () => {
   const server = useRedisServer();

@@ -34,7 +34,7 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The pages whose `AppModule` is a whole application: its routes are checked when it starts. */
-const STARTED = ['docs/http.md', 'docs/graphql.md', 'docs/microservices.md'];
+const STARTED = ['docs/dashboard.md', 'docs/http.md', 'docs/graphql.md', 'docs/microservices.md'];
 
 describe('TypeScript examples', () => {
   const project = new TemporaryProject();

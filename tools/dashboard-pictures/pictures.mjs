@@ -1,7 +1,8 @@
 /**
  * Takes pictures of the dashboard in several states: `node tools/dashboard-pictures/pictures.mjs <folder>`.
  *
- * The locks of other processes are written into Redis as these would have them; those of this one are real.
+ * The locks of other processes are written into Redis as these would have them; those of this one are real. The last
+ * fifteen minutes are made up, because nobody wants to wait so long for a picture.
  */
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -45,7 +46,7 @@ const browser = await chromium.launch({
   args: ['--no-sandbox'],
 });
 
-const wide = { width: 1280, height: 800 };
+const wide = { width: 1280, height: 620 };
 const phone = { width: 390, height: 844 };
 
 await take('empty', wide);
@@ -63,13 +64,12 @@ await take('busy-dark', wide, { open: 'stock:42', colorScheme: 'dark' });
 await take('phone', phone, { open: 'stock:42' });
 await take('release', wide, { open: 'stock:42', release: true });
 
-const deadlock = Promise.allSettled([
-  nested('account:1', 'account:2', 'TransferService.send'),
-  nested('account:2', 'account:1', 'RefundService.refund'),
-]);
-await sleep(4_000);
-await take('deadlock', wide, { open: 'account:1' });
-await take('deadlock-phone', phone);
+await deadlocked(async () => {
+  await take('deadlock', wide, { open: 'account:1' });
+});
+await deadlocked(async () => {
+  await take('deadlock-phone', phone);
+});
 
 await lots(10_000);
 const from = performance.now();
@@ -78,8 +78,6 @@ console.log(`10,000 keys: the picture took ${Math.round(performance.now() - from
 await take('filtered', wide, { filter: 'user:99*' });
 
 await browser.close();
-await locks.forceRelease('account:1');
-await deadlock;
 await Promise.all(ended.map((end) => end()));
 await app.close();
 redis.disconnect();
@@ -89,6 +87,17 @@ await server.stop();
 async function hold(key, label) {
   const lock = await locks.acquire(key, { label });
   return () => lock.release();
+}
+
+/** Looks while two calls wait for each other, which they do for ten seconds. */
+async function deadlocked(look) {
+  const calls = Promise.allSettled([
+    nested('account:1', 'account:2', 'TransferService.send'),
+    nested('account:2', 'account:1', 'RefundService.refund'),
+  ]);
+  await sleep(2_000);
+  await look();
+  await calls;
 }
 
 function nested(first, second, label) {
@@ -149,6 +158,7 @@ async function take(name, viewport, { open, release, filter, colorScheme = 'ligh
   const page = await browser.newPage({ viewport, colorScheme, deviceScaleFactor: 1 });
   page.on('console', (message) => console.log(`${name}: ${message.text()}`));
   page.on('pageerror', (error) => console.log(`${name}: ${error.message}`));
+  await page.addInitScript(withHistory);
   await page.goto(url);
   if (filter !== undefined) await page.getByRole('searchbox').fill(filter);
   await page.locator('#shown:not(:empty)').waitFor();
@@ -160,4 +170,25 @@ async function take(name, viewport, { open, release, filter, colorScheme = 'ligh
   if (release) await page.getByRole('button', { name: 'Release…' }).click();
   await page.screenshot({ path: join(folder, `${name}.png`) });
   await page.close();
+}
+
+/** Runs in the page, before it. */
+function withHistory() {
+  const wave = (i, size) => size * (1 + Math.sin(i / 9) / 3 + Math.sin(i * 1.7) / 6);
+  const before = (values, make) => values.map((value, i) => value ?? make(i));
+  globalThis.EventSource = class extends globalThis.EventSource {
+    addEventListener(type, listener) {
+      super.addEventListener(type, (event) => {
+        if (type !== 'look') return listener(event);
+        const look = JSON.parse(event.data);
+        const { history, totals } = look;
+        history.held = before(history.held, (i) => Math.round(wave(i, totals?.held ?? 0)));
+        history.waiting = before(history.waiting, (i) => Math.round(wave(i, totals?.waiting ?? 0)));
+        history.oldestWaitMs = before(history.oldestWaitMs, (i) => wave(i, totals ? 4_000 : 0));
+        history.losses = before(history.losses, () => 0);
+        history.leastMarginMs = before(history.leastMarginMs, (i) => 19_900 - wave(i, 400));
+        listener({ data: JSON.stringify(look) });
+      });
+    }
+  };
 }

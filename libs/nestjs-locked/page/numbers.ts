@@ -39,7 +39,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: 'losses',
-    title: 'Lost in 15 min',
+    title: 'Lost, 15 min',
     scope: 'this process',
     unit: count,
     now: ({ history }) => known(history.losses).reduce((sum, value) => sum + value, 0),
@@ -47,7 +47,7 @@ const KINDS: readonly Kind[] = [
   },
   {
     name: 'leastMarginMs',
-    title: 'Least margin in 15 min',
+    title: 'Least margin, 15 min',
     scope: 'this process',
     unit: duration,
     now: ({ history }) => least(known(history.leastMarginMs)),

@@ -1,11 +1,11 @@
 import { keyProblem } from '../keys/lock-key.js';
 import type { LockOverview, OverviewLock } from '../lock-overview.js';
 import { introducedAt } from '../store/lease-token.js';
-import type { LockInspector, SurveyedLock } from '../store/lock-inspector.js';
+import type { LockInspector } from '../store/lock-inspector.js';
 import type { LocalView } from './local-view.js';
 
 /** How many keys are looked at, which keeps the memory and the time of a look within bounds. */
-const MOST_KEYS = 100_000;
+const MOST_KEYS = 20_000;
 
 /** How many locks are asked for at a time. */
 const MOST_AT_ONCE = 50;
@@ -15,6 +15,8 @@ interface Candidate {
   readonly value: string | undefined;
   readonly count: number;
   readonly longestMs: number;
+  /** When its holder asked for it. Locks of which that is unknown come last. */
+  readonly since: number;
 }
 
 /**
@@ -29,31 +31,34 @@ export async function surveyLocks(
   most: number,
 ): Promise<LockOverview> {
   const { locks, isPartial } = await inspector.survey(pattern, MOST_KEYS);
-  const found = [...locks].flatMap(([key, lock]) => candidateOf(key, lock, local));
-  const waited = found.map(({ longestMs }) => longestMs);
+  const found = [...locks].map(([key, lock]): Candidate => {
+    const since = introducedAt(lock.value ?? '')?.getTime() ?? Infinity;
+    return { key, value: lock.value, ...local.waitersOf(key, lock), since };
+  });
   return {
     held: found.filter(({ value }) => value !== undefined).length,
     waiting: found.reduce((sum, { count }) => sum + count, 0),
-    oldestWaitMs: waited.reduce((longest, ms) => Math.max(longest, ms), 0),
-    locks: await shownLocks(inspector, local, found.sort(mostWantedFirst).slice(0, most)),
+    oldestWaitMs: found.reduce((longest, { longestMs }) => Math.max(longest, longestMs), 0),
+    locks: await shownLocks(inspector, local, mostWanted(found, most)),
     isPartial,
   };
 }
 
-/** @returns nothing for a key of another kind of client that no call of ours can name */
-function candidateOf(key: string, lock: SurveyedLock, local: LocalView): Candidate[] {
-  if (keyProblem(key) !== undefined) return [];
-  return [{ key, value: lock.value, ...local.waitersOf(key, lock) }];
+/** Without the keys of other kinds of clients that no call of ours can name. */
+function mostWanted(found: Candidate[], most: number): Candidate[] {
+  const shown: Candidate[] = [];
+  for (const candidate of found.sort(mostWantedFirst)) {
+    if (shown.length === most) break;
+    if (keyProblem(candidate.key) === undefined) shown.push(candidate);
+  }
+  return shown;
 }
 
 function mostWantedFirst(a: Candidate, b: Candidate): number {
-  const byTime = sinceOf(a) - sinceOf(b);
-  return b.count - a.count || b.longestMs - a.longestMs || byTime || (a.key < b.key ? -1 : 1);
-}
-
-/** Locks of which that is unknown come last. */
-function sinceOf({ value = '' }: Candidate): number {
-  return introducedAt(value)?.getTime() ?? Number.MAX_SAFE_INTEGER;
+  if (a.count !== b.count) return b.count - a.count;
+  if (a.longestMs !== b.longestMs) return b.longestMs - a.longestMs;
+  if (a.since !== b.since) return a.since - b.since;
+  return a.key < b.key ? -1 : 1;
 }
 
 /** Those of the candidates that are held still. */
