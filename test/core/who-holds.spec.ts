@@ -1,5 +1,6 @@
 /** What is said about the holder of a lock, and about those who wait: by `inspect`, `list`, errors and events. */
 import { describe, expect, it } from '@jest/globals';
+import { TestLocks } from 'nestjs-locked/testing';
 import { hostname } from 'node:os';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type {
@@ -234,5 +235,119 @@ describe('a lost lock', () => {
       { type: 'lost', key: 'k', label: 'second' }, // in memory, the notice comes first
       { type: 'force-released', key: 'k', holder: { label: 'second' } },
     ]);
+  });
+});
+
+describe('the queue', () => {
+  const queueIn = async (engine: LockEngine) =>
+    (await engine.inspect('k'))?.queue.map(({ label, pid }) => [label, pid]);
+  const named = (...labels: string[]) => labels.map((label) => [label, process.pid]);
+
+  it('has the calls of the process that asks, and the call for which another process waits', async () => {
+    const { a, b, c } = start();
+    await waitFor(a.engine);
+    void waitFor(b.engine, { label: 'b1' });
+    await settled();
+    void waitFor(c.engine, { label: 'c1' });
+    void waitFor(b.engine, { label: 'b2' });
+    await settled();
+    expect(await queueIn(a.engine)).toEqual(named('b1', 'c1'));
+    expect(await queueIn(b.engine)).toEqual(named('b1', 'b2', 'c1'));
+    expect(await queueIn(c.engine)).toEqual(named('b1', 'c1'));
+  });
+
+  it('begins with the calls of the process that has the key', async () => {
+    const { a, b } = start();
+    await waitFor(a.engine);
+    void waitFor(b.engine, { label: 'b1' });
+    await settled();
+    void waitFor(a.engine, { label: 'a1' });
+    expect(await queueIn(a.engine)).toEqual(named('a1', 'b1'));
+    expect(await queueIn(b.engine)).toEqual(named('b1'));
+  });
+
+  it('says how long each has waited, and names fifty at the most', async () => {
+    const { a, clock } = start();
+    await waitFor(a.engine);
+    for (let i = 0; i < 60; i++) {
+      void waitFor(a.engine);
+      await clock.advance(10);
+    }
+    const { queue = [], waiters } = (await a.engine.inspect('k')) ?? {};
+    expect([queue.length, waiters]).toEqual([50, 60]);
+    expect([queue[0]?.waitedMs, queue[1]?.waitedMs]).toEqual([600, 590]);
+  });
+});
+
+describe('an overview', () => {
+  it('counts calls here, and other processes once, as inspect does', async () => {
+    const { a, b, clock } = start();
+    await waitFor(a.engine);
+    void waitFor(b.engine);
+    void waitFor(b.engine);
+    await settled();
+    await clock.advance(1_000);
+    void waitFor(a.engine);
+    await a.engine.acquire('free');
+    for (const [engine, waiting] of [
+      [a.engine, 2],
+      [b.engine, 2],
+    ] as const) {
+      const { held, waiting: counted, oldestWaitMs, locks } = await engine.overview('*', 9);
+      expect([held, counted, oldestWaitMs]).toEqual([2, waiting, 1_000]);
+      expect(locks.map(({ key }) => key)).toEqual(['k', 'free']);
+      expect(locks[0]?.waiters).toBe((await engine.inspect('k'))?.waiters);
+    }
+    expect((await a.engine.overview('*', 1)).locks).toHaveLength(1);
+    expect(await a.engine.overview('f*', 9)).toMatchObject({
+      held: 1,
+      waiting: 0,
+      oldestWaitMs: 0,
+    });
+  });
+
+  it('begins with the most wanted, then with what is waited for or held longest', async () => {
+    const { a, b, clock, locks } = start();
+    const acquire = async (key: string) => {
+      const token = leaseToken(a.processId, clock.wallNow() * 1_000);
+      locks.entry(key).lock = { token, expiresAt: Infinity };
+      await clock.advance(10);
+    };
+    for (const key of ['old', 'new', 'wanted', 'long', 'most']) await acquire(key);
+    const wait = (key: string) => {
+      b.engine.acquire(key, { waitMs: 60_000 }).catch(() => {});
+      return clock.advance(10);
+    };
+    for (const key of ['long', 'wanted', 'most', 'most']) await wait(key);
+    const { locks: shown } = await b.engine.overview('*', 9);
+    expect(shown.map(({ key }) => key)).toEqual(['most', 'long', 'wanted', 'old', 'new']);
+  });
+});
+
+describe('forceRelease with a lease id', () => {
+  it('takes the lock from that lease, and from no later one', async () => {
+    const { a, b } = start();
+    const first = await waitFor(a.engine);
+    const { leaseId } = (await b.engine.inspect('k')) ?? {};
+    await first.release();
+    expect(await b.engine.forceRelease('k', leaseId)).toBe(false);
+    const second = await waitFor(a.engine);
+    expect(await b.engine.forceRelease('k', leaseId)).toBe(false);
+    expect(second.isHeld).toBe(true);
+    const seen = await b.engine.inspect('k');
+    expect(await b.engine.forceRelease('k', seen?.leaseId)).toBe(true);
+    await settled();
+    expect(second.isHeld).toBe(false);
+  });
+
+  it('takes nothing if the id is missing by mistake', async () => {
+    const locks = new TestLocks().service();
+    const lock = await locks.acquire('k');
+    const missing = undefined as unknown as string;
+    await expect(locks.forceRelease('k', missing)).rejects.toThrow(
+      "Cannot release 'k': the lease id is undefined",
+    );
+    expect(lock.isHeld).toBe(true);
+    expect(await locks.forceRelease('k')).toBe(true);
   });
 });

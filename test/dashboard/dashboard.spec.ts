@@ -4,7 +4,7 @@ import { Controller, Get, type INestApplication, Module, VersioningType } from '
 import { APP_GUARD } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { LockConfigError, LockService, RedisLockModule } from 'nestjs-locked';
+import { LockConfigError, LockKeyError, LockService, RedisLockModule } from 'nestjs-locked';
 import { LockDashboardModule, type LockDashboardOptions } from 'nestjs-locked/dashboard';
 import { LockTestingModule } from 'nestjs-locked/testing';
 import { request } from 'node:http';
@@ -282,7 +282,7 @@ describe('who may look', () => {
         throw new Error('secret');
       },
     ],
-    ['rejects', () => Promise.reject(new LockConfigError('secret'))],
+    ['rejects', () => Promise.reject(new LockKeyError('secret'))],
     ['answers with something else', () => 'secret' as 'read'],
     ['answers true', () => true as unknown as 'read'],
     ['answers with another role', () => ({ role: 'secret' }) as unknown as 'read'],

@@ -633,6 +633,47 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.told('revoked')).token, held.token);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
   },
+  'revoke() takes the key from the holder that is meant, and from no other': async ({
+    a,
+    b,
+    key,
+  }) => {
+    const held = await a.acquired();
+    equal(await b.store.inspector.revoke(key, `${held.token}0`), undefined);
+    equal((await a.renew(held.token, held.fence)).kind, 'renewed');
+    equal((await b.store.inspector.revoke(key, held.token))?.value, held.token);
+    equal((await a.renew(held.token, held.fence)).kind, 'lost');
+  },
+  'inspect() names those that wait, in order, as many as are asked for': async ({ a, b, key }) => {
+    await a.acquired();
+    const first = await b.queued();
+    const second = await b.queued();
+    const queueOf = async (most?: number) =>
+      (await a.store.inspector.inspect(key, most))?.queue.map(({ token }) => token);
+    deepEqual(await queueOf(), []);
+    deepEqual(await queueOf(1), [first.token]);
+    deepEqual(await queueOf(9), [first.token, second.token]);
+    const record = await a.store.inspector.inspect(key, 9);
+    for (const { waitedMs, process } of record?.queue ?? []) {
+      ok(waitedMs >= 0 && waitedMs < 60_000);
+      equal(process?.pid, record?.process?.pid);
+    }
+  },
+  'survey() finds what is held and who waits': async ({ a, b, key }) => {
+    const held = await a.acquired(LONG_MS);
+    await b.queued();
+    const other = await a.at(`${key}:other`).acquired(LONG_MS);
+    await b.store.inspector.revoke(`${key}:other`);
+    const { locks, isPartial } = await b.store.inspector.survey(`${key}*`, 9);
+    equal(isPartial, false);
+    deepEqual([...locks.keys()].sort(), [key, `${key}:other`]);
+    const { value, waiters, waitedMs = NaN } = locks.get(key) ?? {};
+    deepEqual([value, waiters], [held.token, 1]);
+    ok(waitedMs >= 0 && waitedMs < 60_000);
+    notEqual(locks.get(`${key}:other`)?.value, other.token);
+    deepEqual((await b.store.inspector.survey(`${key}?`, 9)).locks.size, 0);
+    deepEqual((await b.store.inspector.survey(`${key}*`, 1)).isPartial, true);
+  },
   'inspect() and list() show the holder, and who waits': async ({ a, b, key }) => {
     equal(await b.store.inspector.inspect(key), undefined);
     const held = await a.acquired();
