@@ -88,6 +88,7 @@ describe('npx nestjs-locked', () => {
     expect(shown).toEqual({
       key: 'order:2',
       state: 'held',
+      leaseId: (await engine.inspect('order:2'))?.leaseId,
       holder,
       since: expect.any(String),
       remainingMs: expect.any(Number),
@@ -197,6 +198,27 @@ describe('npx nestjs-locked', () => {
     await admin.del('lock:{silent:1}', 'lock:{silent:1}:queue');
   });
 
+  it('releases only from the lease that was seen, if it is named', async () => {
+    const { engine } = await openLocks(redis.url);
+    const key = uniqueKey('seen');
+    const first = await engine.acquire(key);
+    const seen = await run(redis.url, 'inspect', key);
+    const [, leaseId = ''] = /^lease id (\w+)$/m.exec(seen.stdout) ?? [];
+    expect(leaseId).toBe((await engine.inspect(key))?.leaseId);
+    await first.release();
+    const second = await engine.acquire(key);
+    const args = ['release', key, '--yes', '--lease', leaseId];
+    expect(await run(redis.url, ...args)).toMatchObject({
+      code: 1,
+      stderr: `That lease of ${key} is over; nothing was released.\n`,
+    });
+    expect(second.signal.aborted).toBe(false);
+    const now = (await engine.inspect(key))?.leaseId ?? '';
+    expect((await run(redis.url, 'release', key, '--yes', '--lease', now)).code).toBe(0);
+    await eventually(() => expect(second.signal.aborted).toBe(true));
+    await eventually(async () => expect(await engine.inspect(key)).toBeNull());
+  });
+
   it('leaves nothing in Redis, and only reads it except to release', async () => {
     const { admin, url } = redis;
     await admin.set('lock:{order:7}', `${PROCESS}:1796000000000000`);
@@ -294,6 +316,7 @@ describe('npx nestjs-locked', () => {
     [['inspect'], 'inspect needs a key'],
     [['ls', 'a', 'b'], 'ls takes one argument, and not 2'],
     [['ls', '--yes'], '--yes belongs to release'],
+    [['inspect', 'a', '--lease', 'b'], '--lease belongs to release'],
     [['ls', '--all'], "Unknown option '--all'"],
     [['ls', 'lock:*'], 'it begins with the keyPrefix'],
     [['ls', 'stock:{*}'], "no key has '<', '{' or '}'"],

@@ -22,7 +22,13 @@ export type CommandLine =
   | ListCommand<'watch'>
   | ListCommand<'graph'>
   | (Common & { readonly name: 'inspect'; readonly key: string })
-  | (Common & { readonly name: 'release'; readonly key: string; readonly isConfirmed: boolean });
+  | (Common & {
+      readonly name: 'release';
+      readonly key: string;
+      readonly isConfirmed: boolean;
+      /** Of the only lease that is meant. */
+      readonly leaseId: string | undefined;
+    });
 
 /** One kind of them. */
 export type Asked<Name extends CommandLine['name']> = Extract<CommandLine, { readonly name: Name }>;
@@ -35,6 +41,7 @@ const OPTIONS = {
   prefix: { type: 'string', default: DEFAULT_KEY_PREFIX },
   json: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
+  lease: { type: 'string' },
   help: { type: 'boolean', short: 'h', default: false },
 } as const;
 
@@ -51,6 +58,8 @@ export function readCommandLine(
   const [first, ...subjects] = positionals;
   const name = commandOf(first);
   if (values.yes && name !== 'release') throw new UsageError('--yes belongs to release');
+  if (values.lease !== undefined && name !== 'release')
+    throw new UsageError('--lease belongs to release');
   const subject = onlyOne(name, subjects);
   const common = { ...redisOf(values.redis ?? redisUrl), json: values.json };
   assertKeyPrefix('--prefix', values.prefix);
@@ -63,7 +72,8 @@ export function readCommandLine(
   if (subject === undefined) throw new UsageError(`${name} needs a key: ${name} stock:42`);
   assertLockKey(subject);
   const asked = { ...common, keyPrefix, key: subject };
-  return name === 'inspect' ? { ...asked, name } : { ...asked, name, isConfirmed: values.yes };
+  if (name === 'inspect') return { ...asked, name };
+  return { ...asked, name, isConfirmed: values.yes, leaseId: values.lease };
 }
 
 function parsed(args: readonly string[]) {

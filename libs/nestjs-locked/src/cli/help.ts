@@ -9,6 +9,8 @@ Shows who holds which lock, and ends a hold. It takes no lock and leaves nothing
   release KEY --yes  takes a lock away from its holder, whose signal aborts; the next caller enters a second later.
                      Without --yes, it only says who would lose it
 
+  --lease ID         release: only from the lease that inspect has named so, and from nobody who has come since
+
   --redis URL        redis://user:password@host:6379/0, rediss:// for TLS. Default: the variable REDIS_URL,
                      which the list of processes does not show
   --prefix TEXT      the keyPrefix of the application (default: lock:)

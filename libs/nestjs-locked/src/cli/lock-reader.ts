@@ -1,5 +1,5 @@
 import { keyProblem } from '../core/keys/lock-key.js';
-import { introducedAt, processIdOf } from '../core/store/lease-token.js';
+import { introducedAt, leaseIdOf, processIdOf } from '../core/store/lease-token.js';
 import { holderOf, type LockInspector, type ProcessRecord } from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
 import type { RedisConnection } from '../redis/connection/server/redis-client.js';
@@ -65,6 +65,7 @@ export class LockReader {
       key,
       value,
       state: lockState(value),
+      leaseId: leaseIdOf(value),
       holder: holderOf({ value, process: await this.#processOf(value, entries) }),
       since: introducedAt(value),
       remainingMs: pttl === -1 ? Infinity : pttl,

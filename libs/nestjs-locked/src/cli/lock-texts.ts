@@ -37,7 +37,7 @@ export function lockTable(locks: readonly LockView[], columns: number): string[]
 
 /** One lock, with all that is known. @returns lines */
 export function lockLines(lock: LockView): string[] {
-  const { key, holder, since, waiters } = lock;
+  const { key, leaseId, holder, since, waiters } = lock;
   const ago = since === undefined ? 0 : Math.max(0, Date.now() - since.getTime());
   const lines: [name: string, text: string | undefined][] = [
     ['key', shownText(key)],
@@ -46,6 +46,7 @@ export function lockLines(lock: LockView): string[] {
     ['call', holder?.label === undefined ? undefined : shownText(holder.label)],
     ['since', since && `${since.toISOString()}, ${shownDuration(ago)} ago`],
     ['lease', shownLease(lock)],
+    ['lease id', leaseId],
     ['waiting', `${waiters} ${waiters === 1 ? 'process' : 'processes'}`],
   ];
   return lines.flatMap(([name, text]) => (text === undefined ? [] : `${name.padEnd(9)}${text}`));
@@ -54,9 +55,9 @@ export function lockLines(lock: LockView): string[] {
 /** A lock as JSON on one line; a lease that never expires has null. */
 export function lockJson(lock: LockView | undefined, more: object = {}): string {
   if (lock === undefined) return 'null';
-  const { key, state, holder = null, since = null, remainingMs, waiters } = lock;
+  const { key, state, leaseId, holder = null, since = null, remainingMs, waiters } = lock;
   const leftMs = remainingMs === Infinity ? null : remainingMs;
-  const shown = { ...more, key, state, holder, since, remainingMs: leftMs, waiters };
+  const shown = { ...more, key, state, leaseId, holder, since, remainingMs: leftMs, waiters };
   return shownJson(JSON.stringify(shown));
 }
 

@@ -38,7 +38,7 @@ export async function release(
   inspector: Pick<LockInspector, 'revoke'>,
   asked: Asked<'release'>,
 ): Promise<ExitCode> {
-  const { key, keyPrefix, json, isConfirmed } = asked;
+  const { key, keyPrefix, json, isConfirmed, leaseId } = asked;
   if (!isConfirmed) {
     const code = await inspect(reader, asked);
     if (code === EXIT_CODE.done)
@@ -47,8 +47,10 @@ export async function release(
       );
     return EXIT_CODE.refused;
   }
-  const revoked = await inspector.revoke(key).catch(doubtful);
-  if (revoked === undefined) return free(key, keyPrefix, json);
+  const meant = leaseId === undefined ? undefined : await reader.read(key);
+  if (leaseId !== undefined && meant?.leaseId !== leaseId) return over(key, json);
+  const revoked = await inspector.revoke(key, meant?.value).catch(doubtful);
+  if (revoked === undefined) return meant ? over(key, json) : free(key, keyPrefix, json);
   const holder = holderOf(revoked);
   if (json) console.log(shownJson(JSON.stringify({ key, released: true, holder: holder ?? null })));
   else {
@@ -68,6 +70,12 @@ function free(key: string, keyPrefix: string, json: boolean): ExitCode {
       ? `; write keys without the keyPrefix: ${shownText(key.slice(keyPrefix.length))}`
       : '';
   console.error(`Nobody holds ${shownText(key)}${advice}.`);
+  return EXIT_CODE.refused;
+}
+
+function over(key: string, json: boolean): ExitCode {
+  if (json) console.log(lockJson(undefined));
+  console.error(`That lease of ${shownText(key)} is over; nothing was released.`);
   return EXIT_CODE.refused;
 }
 

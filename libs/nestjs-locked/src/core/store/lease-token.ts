@@ -61,7 +61,7 @@ export function introducedAt(token: string): Date | undefined {
  * @returns a text that tells it from others, for people and pages; a foreign client may take its value for a secret
  */
 export function leaseIdOf(value: string): string {
-  return createHash('sha256').update(value).digest('base64url').slice(0, 22);
+  return createHash('sha256').update(value).digest('hex').slice(0, 16);
 }
 
 /** @returns the label of the call that requested the lease, if it has one */
