@@ -23,6 +23,9 @@ import { STREAM_HEADERS } from './watcher.js';
 /** The names below our path. All others are left to the application. */
 const PARTS = 'page\\.css|page\\.js|events|lock|release';
 
+const LONGEST_FILTER = 200;
+const MOST_ASTERISKS = 3;
+
 /** What is there from the start of the application to its end. */
 interface Running {
   readonly locks: LockService;
@@ -126,7 +129,7 @@ export class Dashboard {
   #watch({ request, response, operator, query }: Asked): void {
     const { live } = this.#started();
     const filter = query.get('filter') ?? '*';
-    assertKeyPattern(filter);
+    assertFilter(filter);
     if (live.refusal !== undefined) throw new Refusal(503, live.refusal);
     // Under HTTP/1, a connection that is kept would hold up the end of the server.
     const close = request.httpVersionMajor < 2 ? { connection: 'close' } : undefined;
@@ -181,6 +184,20 @@ export class Dashboard {
     if (response.headersSent) response.destroy();
     else sendJson(response, status, { message });
   }
+}
+
+/**
+ * Some versions of Redis take very long for patterns with many asterisks, and do nothing else meanwhile.
+ * @throws LockKeyError · Refusal
+ */
+function assertFilter(filter: string): void {
+  assertKeyPattern(filter);
+  const asterisks = filter.split('*').length - 1;
+  if (filter.length <= LONGEST_FILTER && asterisks <= MOST_ASTERISKS) return;
+  throw new Refusal(
+    400,
+    `A filter has ${LONGEST_FILTER} characters and ${MOST_ASTERISKS} asterisks at the most.`,
+  );
 }
 
 /** @returns undefined for what nobody may be told: an error of `authorize`, or of ours */

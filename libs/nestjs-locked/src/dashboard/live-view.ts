@@ -1,6 +1,9 @@
+import { Logger } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
 import { hostname } from 'node:os';
+import { inspect } from 'node:util';
 import { type HasLockOverview, LOCK_OVERVIEW, type LockOverview } from '../core/lock-overview.js';
+import { LOG_CONTEXT } from '../core/log-context.js';
 import { systemClock } from '../core/time/clock.js';
 import type { DashboardRole, HelloMessage, LookMessage } from './dashboard-messages.js';
 import type { History } from './history.js';
@@ -35,6 +38,7 @@ export interface LiveViewOptions {
 /** Looks at the locks again and again while somebody watches, once for all who do, and sends them what it sees. */
 export class LiveView {
   readonly #options: LiveViewOptions;
+  readonly #logger = new Logger(LOG_CONTEXT);
   readonly #watchers = new Set<Watcher>();
   /** The last look for each filter, for those who come before the next one. */
   readonly #last = new Map<string, string>();
@@ -82,11 +86,15 @@ export class LiveView {
     if (this.#isLooking || this.#cancelPause !== undefined || this.#isClosed) return;
     this.#isLooking = true;
     const from = systemClock.now();
-    void this.#lookForAll().then(() => {
-      this.#isLooking = false;
-      const pauseMs = Math.max(PAUSE_MS, PAUSES_PER_LOOK * (systemClock.now() - from));
-      this.#pause(pauseMs);
-    });
+    const failed = (error: unknown): void =>
+      this.#logger.error(`The dashboard could not show the locks: ${inspect(error)}`);
+    void this.#lookForAll()
+      .catch(failed)
+      .then(() => {
+        this.#isLooking = false;
+        const pauseMs = Math.max(PAUSE_MS, PAUSES_PER_LOOK * (systemClock.now() - from));
+        this.#pause(pauseMs);
+      });
   }
 
   /** Also after the last one has left, so that somebody who comes again and again causes no more looks. */
