@@ -293,6 +293,7 @@ export const ROOMS = [
     name: 'dashboard',
     rooms: [
       'core',
+      'core/deadlocks',
       'core/events',
       'core/keys',
       'core/runtime',

@@ -1,9 +1,10 @@
 import { expect, it } from '@jest/globals';
-import type { LockWait } from '../../libs/nestjs-locked/src/dashboard/lock-waits.js';
+import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
 import { waitGraph } from '../../libs/nestjs-locked/src/dashboard/wait-graph.js';
 
-const wait = (label: string, holds: string[], key: string, sinceMs = 1_000): LockWait => {
-  return { processId: 'p', host: 'app-1', pid: 1, label, key, sinceMs, holds };
+const wait = (label: string, holds: string[], key: string, waitedMs = 1_000): LockWait => {
+  const since = new Date(Date.now() - waitedMs);
+  return { processId: 'p', host: 'app-1', pid: 1, id: label, label, key, since, holds };
 };
 
 /** The labels of the calls, those in a ring with a star, each with the labels of those that hold what it wants. */
@@ -35,7 +36,7 @@ it('shows a call that waits for what it holds itself', () => {
 });
 
 it('leaves out short waits, and all but the longest hundred', () => {
-  expect(shown([wait('A', ['1'], '2', 499)])).toEqual([]);
+  expect(shown([wait('A', ['1'], '2', 400)])).toEqual([]);
   const many = Array.from({ length: 200 }, (_, i) => wait(`${i}`, ['1'], '2', 1_000 + i));
   expect(shown(many)).toHaveLength(100);
   expect(shown(many)[0]).toBe('199');

@@ -1,4 +1,4 @@
-import type { LockInfo } from './lock-info.js';
+import type { LockInfo, LockWait } from './lock-info.js';
 
 /** The method of a lock service that the dashboard calls. */
 export const LOCK_OVERVIEW = Symbol.for('nestjs-locked/LockOverview');
@@ -13,6 +13,8 @@ export interface LockOverview {
   readonly oldestWaitMs: number;
   /** The most wanted keys, of which the one that was waited for longest comes first, and then those held longest. */
   readonly locks: readonly OverviewLock[];
+  /** What the calls wait for that hold the most wanted of these keys, of the processes that answer within a second. */
+  readonly waits: readonly LockWait[];
   /** There are more keys than are looked at, which are missing in the numbers. */
   readonly isPartial: boolean;
 }

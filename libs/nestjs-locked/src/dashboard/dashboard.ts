@@ -10,14 +10,12 @@ import { sendFile, sendJson, writeHead } from './answer.js';
 import { History } from './history.js';
 import { LiveView } from './live-view.js';
 import type { DashboardOperator, LockDashboardOptions } from './lock-dashboard.options.js';
-import { waitsOf } from './lock-waits.js';
 import { OperatorLog } from './operator-log.js';
 import { pageFile } from './page-file.js';
 import { readJson } from './read-json.js';
 import { Refusal } from './refusal.js';
 import { releaseLock } from './release-lock.js';
 import { shownQueue } from './shown-lock.js';
-import { WaitsHere } from './waits-here.js';
 import { STREAM_HEADERS } from './watcher.js';
 
 /** The names below our path. All others are left to the application. */
@@ -30,7 +28,6 @@ const MOST_ASTERISKS = 3;
 interface Running {
   readonly locks: LockService;
   readonly history: History;
-  readonly waits: WaitsHere;
   readonly live: LiveView;
 }
 
@@ -60,15 +57,12 @@ export class Dashboard {
   open(locks: LockService): void {
     const { service } = this.#options;
     const history = new History(service);
-    const waits = new WaitsHere(service);
-    const askForWaits = waitsOf(locks, () => waits.now());
-    const live = new LiveView({ service, locks, askForWaits, history, log: this.#log });
-    this.#running = { locks, history, waits, live };
+    const live = new LiveView({ service, locks, history, log: this.#log });
+    this.#running = { locks, history, live };
   }
 
   close(): void {
     this.#running?.history.end();
-    this.#running?.waits.end();
     this.#running?.live.close();
   }
 

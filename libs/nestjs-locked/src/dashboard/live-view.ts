@@ -7,7 +7,6 @@ import { LOG_CONTEXT } from '../core/log-context.js';
 import { systemClock } from '../core/time/clock.js';
 import type { DashboardRole, HelloMessage, LookMessage } from './dashboard-messages.js';
 import type { History } from './history.js';
-import type { AskForWaits } from './lock-waits.js';
 import type { OperatorLog } from './operator-log.js';
 import { shownLock } from './shown-lock.js';
 import { waitGraph } from './wait-graph.js';
@@ -30,7 +29,6 @@ const ALL = '*';
 export interface LiveViewOptions {
   readonly service: string | undefined;
   readonly locks: HasLockOverview;
-  readonly askForWaits: AskForWaits;
   readonly history: History;
   readonly log: OperatorLog;
 }
@@ -115,10 +113,9 @@ export class LiveView {
     for (const filter of this.#last.keys()) if (!filters.has(filter)) this.#last.delete(filter);
     const all = await this.#look(ALL);
     if (typeof all !== 'string') history.look(all.overview);
-    const waits = await this.#waits();
     for (const filter of filters) {
       const view = filter === ALL ? all : await this.#look(filter);
-      const json = JSON.stringify({ ...messageOf(all, view), waits, history: history.shown() });
+      const json = JSON.stringify({ ...messageOf(all, view), history: history.shown() });
       this.#last.set(filter, json);
       for (const watcher of this.#watchers) {
         if (watcher.filter !== filter) continue;
@@ -140,15 +137,6 @@ export class LiveView {
     }
   }
 
-  /** They may come from other processes, and are not worth a failure of the rest. */
-  async #waits(): Promise<LookMessage['waits']> {
-    try {
-      return waitGraph(await this.#options.askForWaits());
-    } catch {
-      return [];
-    }
-  }
-
   #sendLog(watcher: Watcher): void {
     const { entries } = this.#options.log;
     if (watcher.sentLog === entries) return;
@@ -162,16 +150,13 @@ interface Look {
   readonly overview: LockOverview;
 }
 
-function messageOf(
-  all: Look | string,
-  view: Look | string,
-): Omit<LookMessage, 'waits' | 'history'> {
+function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, 'history'> {
   if (typeof all === 'string' || typeof view === 'string') {
     const problem = typeof all === 'string' ? all : (view as string);
-    const nothing = { totals: null, matching: 0, locks: [] };
+    const nothing = { totals: null, matching: 0, locks: [], waits: [] };
     return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
   }
-  const { held, waiting, oldestWaitMs, isPartial } = all.overview;
+  const { held, waiting, oldestWaitMs, isPartial, waits } = all.overview;
   return {
     at: view.at,
     tookMs: view.tookMs,
@@ -179,5 +164,6 @@ function messageOf(
     totals: { held, waiting, oldestWaitMs, isPartial },
     matching: view.overview.held,
     locks: view.overview.locks.map(shownLock),
+    waits: waitGraph(waits),
   };
 }

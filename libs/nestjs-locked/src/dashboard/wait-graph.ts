@@ -1,5 +1,7 @@
+import { waitsInRings } from '../core/deadlocks/rings.js';
+import type { LockWait } from '../core/lock-info.js';
+import { systemClock } from '../core/time/clock.js';
 import type { ShownWait } from './dashboard-messages.js';
-import type { LockWait } from './lock-waits.js';
 import { shownHolder } from './shown-lock.js';
 
 /** How long a call has waited before it is shown: nearly all waits are over sooner. */
@@ -9,28 +11,24 @@ const MOST_SHOWN = 100;
 
 /** Who waits for whom, the longest wait first: the calls that wait, each with those of them that hold what it wants. */
 export function waitGraph(waits: readonly LockWait[]): ShownWait[] {
+  const now = systemClock.wallNow();
   const shown = waits
-    .filter(({ sinceMs }) => sinceMs >= SHOWN_AFTER_MS)
-    .sort((a, b) => b.sinceMs - a.sinceMs)
+    .map((wait) => ({ ...wait, waitedMs: now - wait.since.getTime() }))
+    .filter(({ waitedMs }) => waitedMs >= SHOWN_AFTER_MS)
+    .sort((a, b) => b.waitedMs - a.waitedMs)
     .slice(0, MOST_SHOWN);
   const holders = new Map<string, number[]>();
   shown.forEach(({ holds }, i) => {
     for (const key of holds) holders.set(key, [...(holders.get(key) ?? []), i]);
   });
   const heldBy = shown.map(({ key }) => holders.get(key) ?? []);
+  const inRings = waitsInRings(shown);
   return shown.map((wait, i) => ({
     call: shownHolder(wait),
     key: wait.key,
     holds: wait.holds,
-    waitedMs: wait.sinceMs,
+    waitedMs: wait.waitedMs,
     heldBy: heldBy[i] as number[],
-    isInRing: reaches(heldBy, i),
+    isInRing: inRings.has(wait),
   }));
-}
-
-/** Whether a call waits for itself, through others. */
-function reaches(heldBy: readonly (readonly number[])[], start: number): boolean {
-  const reached = new Set(heldBy[start]);
-  for (const i of reached) for (const next of heldBy[i] as number[]) reached.add(next);
-  return reached.has(start);
 }

@@ -5,9 +5,9 @@ import type {
   LockEventMessage,
   LockHoldMessage,
 } from '../core/events/lock-messages.js';
+import { subscribed } from '../core/events/subscribed.js';
 import { systemClock } from '../core/time/clock.js';
 import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
-import { subscribed } from '../core/events/subscribed.js';
 
 /** Seconds, from a hand-over inside the process to the longest waits that a request survives. */
 const BOUNDARIES = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];

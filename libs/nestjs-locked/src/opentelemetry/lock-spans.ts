@@ -14,8 +14,8 @@ import {
   type LockHoldMessage,
   type WithAroundWork,
 } from '../core/events/lock-messages.js';
-import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
 import { subscribed } from '../core/events/subscribed.js';
+import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
 
 /**
  * The spans `acquire <template>` and `hold <template>`. The work is inside of the latter, so that its queries and

@@ -11,6 +11,12 @@ import type { EngineLifetime } from './engine-lifetime.js';
 import { type LocalView, MOST_WAITING } from './local-view.js';
 import { surveyLocks } from './lock-survey.js';
 
+/** How long a key must have been wanted before an overview asks its holder: nearly all waits are over sooner. */
+const ASKED_AFTER_MS = 500;
+
+/** How many holders an overview asks. */
+const MOST_ASKED = 32;
+
 /** How many questions are under way at once. */
 const ASKED_AT_ONCE = 16;
 
@@ -94,7 +100,10 @@ export class LockOperations {
       assertKeyPattern(pattern);
       this.#parts.outages.assertMayAsk();
       await this.#opened();
-      return surveyLocks(this.#inspector, this.#local, pattern, most);
+      const seen = await surveyLocks(this.#inspector, this.#local, pattern, most);
+      const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
+      const keys = wanted.slice(0, MOST_ASKED).map(({ key }) => key);
+      return { ...seen, waits: await this.#waitsBehind(keys) };
     });
   }
 
@@ -103,20 +112,19 @@ export class LockOperations {
    * @throws LockKeyError · LockStoreError
    */
   async waits(pattern: string): Promise<readonly LockWait[]> {
+    const wanted: string[] = [];
+    for await (const { key, waiters } of this.list(pattern)) if (waiters > 0) wanted.push(key);
+    return this.#waitsBehind(wanted);
+  }
+
+  /** What the calls wait for that hold these keys. */
+  async #waitsBehind(keys: readonly string[]): Promise<readonly LockWait[]> {
     const found = new Map<string, LockWait>();
-    const ask = async (key: string): Promise<void> => {
-      const holder = await this.#questions.ask(key);
-      for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
-    };
-    let asked: Promise<void>[] = [];
-    for await (const { key, waiters } of this.list(pattern)) {
-      if (waiters === 0) continue;
-      asked.push(ask(key));
-      if (asked.length < ASKED_AT_ONCE) continue;
-      await Promise.all(asked);
-      asked = [];
+    for (let from = 0; from < keys.length; from += ASKED_AT_ONCE) {
+      const some = keys.slice(from, from + ASKED_AT_ONCE);
+      for (const holder of await Promise.all(some.map((key) => this.#questions.ask(key))))
+        for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
     }
-    await Promise.all(asked);
     return [...found.values()];
   }
 

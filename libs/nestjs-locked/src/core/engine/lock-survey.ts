@@ -29,7 +29,7 @@ export async function surveyLocks(
   local: LocalView,
   pattern: string,
   most: number,
-): Promise<LockOverview> {
+): Promise<Omit<LockOverview, 'waits'>> {
   const { locks, isPartial } = await inspector.survey(pattern, MOST_KEYS);
   const found = [...locks].map(([key, lock]): Candidate => {
     const since = introducedAt(lock.value ?? '')?.getTime() ?? Infinity;
