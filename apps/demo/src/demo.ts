@@ -57,10 +57,12 @@ export async function runDemo(
   );
 
   progress.say(`Starting ${PROCESSES} processes of stock-api`);
+  const password = randomBytes(6).toString('hex');
   const settings = {
     ...STOCK_API_SETTINGS,
     DATABASE_URL: database.url,
     REDIS_URL: redisServer.url,
+    LOCKS_PASSWORD: password,
   };
   const processes = await cleanup.use(
     async () => Array.from({ length: PROCESSES }, () => new StockApi(settings)),
@@ -88,14 +90,14 @@ export async function runDemo(
   console.log(`The trap\n\n${trapTable(trials)}\n${trapLegend()}\n`);
   const isSaleExact = concludes(sales);
   const isGood = isEscaped(trials) && isSaleExact;
-  if (options.isKept) await keepOpen(processes, redisServer.url, cleanup);
+  if (options.isKept) await keepOpen(processes, { redisUrl: redisServer.url, password }, cleanup);
   return isGood;
 }
 
 /** Does not end by itself. */
 async function keepOpen(
   processes: readonly StockApi[],
-  redisUrl: string,
+  { redisUrl, password }: { readonly redisUrl: string; readonly password: string },
   cleanup: Cleanup,
 ): Promise<void> {
   await cleanup.use(
@@ -106,6 +108,7 @@ async function keepOpen(
   console.log(`
 The sale goes on, and one product cannot be sold. Who holds it, and since when? Free it.
 
+  dashboard  ${origin}/locks (user operator, password ${password})
   shell      npm run --silent locks -- ls --redis ${redisUrl}
   health     ${origin}/health
   metrics    ${origin}/metrics

@@ -63,6 +63,12 @@ describe('npm run demo', () => {
     );
     expect(await (await fetch(health)).json()).toMatchObject({ status: 'ok' });
     expect(await (await fetch(metrics)).text()).toContain('nestjs_locked_wait_duration_count{');
+    const [, page = '', password = ''] =
+      /(http\S+\/locks) .* password (\w+)/.exec(demo.output) ?? [];
+    const authorization = `Basic ${Buffer.from(`operator:${password}`).toString('base64')}`;
+    const shown = await fetch(page, { headers: { authorization } });
+    expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining('<h1>Locks')]);
+    expect((await fetch(page)).status).toBe(401);
     demo.interrupt(1);
     expect(await demo.ended).toBe(130);
     await demo.leavesNothing();

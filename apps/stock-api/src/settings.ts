@@ -26,6 +26,9 @@ export class Settings {
     max: 600_000,
   });
 
+  /** With it, the user `operator` sees the dashboard at /locks, and may take locks away. Without it, nobody does. */
+  readonly locksPassword = process.env['LOCKS_PASSWORD'];
+
   /** 'right' locks all products of an order before its transaction begins; 'wrong' asks for each lock inside it. */
   readonly ordersNesting = oneOf('ORDERS_NESTING', ['right', 'wrong']);
   /** What becomes of a lock that is asked for inside a transaction. With 'wrong' above, that concerns every order. */
