@@ -24,3 +24,17 @@ it.each(classes)('%s has its name, although a minifier has renamed its class', (
   expect(e.name).toBe('e');
   expect(new e('m').name).toBe(name);
 });
+
+it.each(classes)(
+  '%s recognizes its errors of another copy of the package, and no others',
+  (_, Class) => {
+    const { code } = new Class('m');
+    const others = classes.map(([, Other]) => {
+      const error = Object.assign(new Error('m'), { code: new Other('m').code });
+      return Object.defineProperty(error, Symbol.for('nestjs-locked/LockError'), { value: true });
+    });
+    expect(others.filter((error) => error instanceof Class)).toEqual([
+      expect.objectContaining({ code }),
+    ]);
+  },
+);

@@ -227,6 +227,7 @@ export class LockConfigError extends LockError {
 const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockNotAcquiredError, 'LOCK_NOT_ACQUIRED'],
   [LockQueueFullError, 'LOCK_QUEUE_FULL'],
+  [LockDeadlockError, 'LOCK_DEADLOCK'],
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
   [LockNotHeldError, 'LOCK_NOT_HELD'],

@@ -9,8 +9,8 @@ import { DEFAULT_RETRY_AFTER_SECONDS } from './requests/lock-answer.js';
 export interface LockExceptionFilterOptions {
   /**
    * The HTTP status of each error, from 400 to 599. One below 500 also keeps a mistake out of the log.
-   * @default LOCK_NOT_ACQUIRED: 423 (Locked), LOCK_QUEUE_FULL, LOCK_STORE_FAILED and LOCK_ABORTED: 503, every
-   * other: 500
+   * @default LOCK_NOT_ACQUIRED: 423 (Locked), LOCK_QUEUE_FULL, LOCK_DEADLOCK, LOCK_STORE_FAILED and LOCK_ABORTED:
+   * 503, every other: 500
    */
   readonly statuses?: Partial<Readonly<Record<LockErrorCode, number>>>;
   /**
