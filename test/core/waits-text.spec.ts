@@ -49,6 +49,8 @@ describe('the waits of a process in a message', () => {
     ['a wrong label', forged({}, { label: {} })],
     ['a wrong key', forged({}, { key: null })],
     ['no date', forged({}, { since: 'yesterday' })],
+    ['a text that only counts as a number', forged({}, { since: ' ' })],
+    ['a list that only counts as a number', forged({}, { since: [] })],
     ['a date that no clock shows', forged({}, { since: 1e300 })],
     ['wrong keys', forged({}, { holds: [1] })],
   ])('are unknown if the message has %s', (_what, text) => {

@@ -60,5 +60,5 @@ function isWrittenWait(value: unknown): value is WrittenWait {
   const isNamed = typeof id === 'string' && typeof key === 'string' && isLabel;
   const areKeys = Array.isArray(holds) && holds.every((held) => typeof held === 'string');
   // Other numbers are no date.
-  return isNamed && areKeys && Math.abs(Number(since)) <= 8.64e15;
+  return isNamed && areKeys && typeof since === 'number' && Math.abs(since) <= 8.64e15;
 }
