@@ -5,13 +5,9 @@ import { quotedList } from '../runtime/quoted.js';
 export function deadlockMessage(key: string, ring: readonly LockWait[]): string {
   const why =
     ring.length === 1
-      ? `the call holds it itself, and does not join because of reentrant: false`
-      : `calls wait for each other: ${ringOf(ring)}`;
-  const wayOut =
-    ring.length === 1
-      ? 'leave out reentrant: false'
-      : 'let this error end the outer call, which frees the others, and try it again; to prevent it, take these locks in one call, or nest them in the same order everywhere';
-  return `Lock '${key}' was not acquired, because the wait would never have ended: ${why}. This was the youngest wait: ${wayOut}`;
+      ? 'the call holds it itself, and does not join because of reentrant: false, so leave that out'
+      : `calls wait for each other: ${ringOf(ring)}. This was the youngest wait: let this error end the outer call, which frees the others, and try it again; to prevent it, take these locks in one call, or nest them in the same order everywhere`;
+  return `Lock '${key}' was not acquired, because the wait would never have ended: ${why}`;
 }
 
 /** Each wait of a ring, in one sentence. */
