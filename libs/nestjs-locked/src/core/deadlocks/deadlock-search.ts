@@ -170,7 +170,8 @@ export class DeadlockSearch implements HoldingWaitUser {
       label: options.label,
       key,
       since: new Date(since),
-      holds: holds.map((hold) => hold.key),
+      // A wait that was left behind, or whose lease was lost, outlives some of its holds.
+      holds: holds.filter((hold) => !hold.isOver).map((hold) => hold.key),
     };
   }
 }
