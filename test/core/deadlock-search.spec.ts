@@ -1,5 +1,6 @@
 /** Calls that wait for each other in a ring are found, and the youngest wait ends. */
 import { describe, expect, it } from '@jest/globals';
+import { HolderQuestions } from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
 import { waitsInRings } from '../../libs/nestjs-locked/src/core/deadlocks/rings.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
@@ -153,6 +154,7 @@ describe('a deadlock', () => {
     const [error] = await ended;
     expect(error).toBeInstanceOf(LockDeadlockError);
     expect((error as Error).message).toContain('the call holds it itself');
+    expect((error as Error).message).not.toContain('youngest');
   });
 
   it('is found by branches of a call that holds the key', async () => {
@@ -295,6 +297,29 @@ describe('no deadlock', () => {
     await Promise.all(crowd);
   });
 
+  it('is looked for by a flood, of which only a thousand are answered at a time', async () => {
+    const clock = new FakeClock();
+    const store = new InMemoryLockStore(new InMemoryLocks(clock), 30_000);
+    const gate = makeGate();
+    let answered = 0;
+    store.answer = () => {
+      answered++;
+      return gate.opened;
+    };
+    const questions = new HolderQuestions(store, clock, () => []);
+    const { processId: from } = store;
+    const flood = (): void => {
+      for (let id = 0; id < 3_000; id++)
+        questions.question({ kind: 'question', key: 'a', token: 'none', from, id: String(id) });
+    };
+    flood();
+    expect(answered).toBe(1_000);
+    gate.open();
+    await clock.advance(1);
+    flood();
+    expect(answered).toBe(2_000);
+  });
+
   it('is looked for again if no answer has come, until the service closes', async () => {
     const { clock, engine, locks } = start();
     locks.isLost = ({ kind }) => kind === 'answer';
@@ -347,5 +372,29 @@ describe('waits()', () => {
     gate.open();
     await Promise.all([working, middle, first]);
     expect(await other.waits('*')).toEqual([]);
+  });
+
+  it('shows only what a wait that was left behind still holds', async () => {
+    const { clock, engine } = start();
+    const [gate, inner] = [makeGate(), makeGate()];
+    const working = engine.withLock('c', WAIT, () => gate.opened);
+    let left: Promise<unknown> | undefined;
+    const outer = engine.withLock('a', WAIT, () =>
+      engine
+        .withLock('b', WAIT, async () => {
+          left = engine.withLock('c', WAIT, () => 0);
+          await inner.opened;
+        })
+        .then(() => gate.opened),
+    );
+    const behind = engine.withLock('a', WAIT, () => 0);
+    await clock.advance(10);
+    const held = async () => (await engine.waits('*')).map(({ holds }) => holds);
+    expect(await held()).toEqual([['a', 'b']]);
+    inner.open();
+    await clock.advance(10);
+    expect(await held()).toEqual([['a']]);
+    gate.open();
+    await Promise.all([working, outer, behind, left]);
   });
 });

@@ -8,6 +8,9 @@ import { readWaits, writtenWaits } from './waits-text.js';
 /** A process that is alive answers within this time. */
 const ANSWER_LIMIT_MS = 1_000;
 
+/** So many answers are under way at once: a flood of questions must not delay the renewals of leases. */
+const MOST_ANSWERS = 1_000;
+
 /** Who has a key, and what the call that has it waits for. */
 export interface AskedHolder {
   readonly token: string;
@@ -25,6 +28,7 @@ export class HolderQuestions {
   readonly #waitsUnder: (key: string, token: string) => readonly LockWait[];
   readonly #asked = new Map<string, (text: string | undefined) => void>();
   #count = 0;
+  #answers = 0;
 
   /** @param waitsUnder what the call waits for that has the key in this process, under this token */
   constructor(
@@ -51,10 +55,19 @@ export class HolderQuestions {
     }
   }
 
-  /** Called with a question of any process. */
+  /** Called with a question of any process. Without an answer, who has asked counts it as unknown. */
   question(question: HolderQuestion): void {
-    const text = writtenWaits(this.#waitsUnder(question.key, question.token));
-    this.#inspector.answer(question, text).catch(() => {}); // who has asked counts it as unknown
+    if (this.#answers < MOST_ANSWERS) void this.#answer(question).catch(() => {});
+  }
+
+  async #answer(question: HolderQuestion): Promise<void> {
+    this.#answers++;
+    try {
+      const text = writtenWaits(this.#waitsUnder(question.key, question.token));
+      await this.#inspector.answer(question, text);
+    } finally {
+      this.#answers--;
+    }
   }
 
   /** Called with the answer to a question of this process. */
