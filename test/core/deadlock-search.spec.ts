@@ -1,11 +1,13 @@
 /** Calls that wait for each other in a ring are found, and the youngest wait ends. */
 import { describe, expect, it } from '@jest/globals';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { HolderQuestions } from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
 import { waitsInRings } from '../../libs/nestjs-locked/src/core/deadlocks/rings.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   LockDeadlockError,
   LockNotAcquiredError,
+  LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
@@ -396,5 +398,55 @@ describe('waits()', () => {
     expect(await held()).toEqual([['a']]);
     gate.open();
     await Promise.all([working, outer, behind, left]);
+  });
+
+  it('asks a process that is silent about sixteen locks at most', async () => {
+    const { clock, engines, locks } = start(2);
+    const [one, other] = engines as [LockEngine, LockEngine];
+    const gate = makeGate();
+    const keys = Array.from({ length: 40 }, (_, i) => `key:${i}`);
+    const calls = keys.flatMap((key) => [
+      one.withLock(key, WAIT, () => gate.opened),
+      other.withLock(key, WAIT, () => gate.opened),
+    ]);
+    await clock.advance(10);
+    const asked = async (): Promise<number> => {
+      locks.sent.length = 0;
+      const asking = other.waits('*');
+      await clock.advance(5_000);
+      expect(await asking).toEqual([]);
+      return locks.sent.filter(({ kind }) => kind === 'question').length;
+    };
+    expect(await asked()).toBe(40);
+    locks.isLost = ({ kind }) => kind === 'question';
+    expect(await asked()).toBe(16);
+    gate.open();
+    await Promise.all(calls);
+  });
+
+  it('fails with the store, without a rejection that nobody awaits', async () => {
+    const { clock, engines, stores } = start(2);
+    const [one, other] = engines as [LockEngine, LockEngine];
+    const gate = makeGate();
+    const calls = ['a', 'b'].flatMap((key) => [
+      one.withLock(key, WAIT, () => gate.opened),
+      other.withLock(key, WAIT, () => gate.opened),
+    ]);
+    await clock.advance(10);
+    const { inspector } = stores[1] as InMemoryLockStore;
+    const inspect = inspector.inspect.bind(inspector);
+    inspector.inspect = async (key) => {
+      await nextTurn();
+      return inspect(key);
+    };
+    inspector.ask = () => Promise.reject(new LockStoreError('away'));
+    const rejections: unknown[] = [];
+    const onRejection = (reason: unknown): void => void rejections.push(reason);
+    process.on('unhandledRejection', onRejection);
+    await expect(other.waits('*')).rejects.toThrow('away');
+    process.off('unhandledRejection', onRejection);
+    expect(rejections).toEqual([]);
+    gate.open();
+    await Promise.all(calls);
   });
 });

@@ -1,14 +1,11 @@
+import { collectedWaits } from '../core/deadlocks/collected-waits.js';
 import type { HolderQuestions } from '../core/deadlocks/holder-questions.js';
 import { waitsInRings } from '../core/deadlocks/rings.js';
-import type { LockWait } from '../core/lock-info.js';
 import type { Asked } from './command-line.js';
 import { EXIT_CODE, type ExitCode } from './exit-code.js';
 import type { LockReader } from './lock-reader.js';
 import { waitJson, waitTable } from './lock-texts.js';
 import { terminalSize } from './terminal-size.js';
-
-/** How many processes are asked at a time. */
-const ASKED_AT_ONCE = 16;
 
 /**
  * Prints which calls hold a lock that others want, and wait for another one themselves.
@@ -19,18 +16,9 @@ export async function graph(
   questions: HolderQuestions,
   { pattern, json }: Asked<'graph'>,
 ): Promise<ExitCode> {
-  const wanted = (await reader.list(pattern)).filter(({ waiters }) => waiters > 0);
-  const found = new Map<string, LockWait>();
-  let silent = 0;
-  const ask = async (key: string): Promise<void> => {
-    const holder = await questions.ask(key);
-    if (holder !== undefined && holder.waits === undefined) silent++;
-    for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
-  };
-  for (let from = 0; from < wanted.length; from += ASKED_AT_ONCE) {
-    await Promise.all(wanted.slice(from, from + ASKED_AT_ONCE).map(({ key }) => ask(key)));
-  }
-  const waits = [...found.values()].sort((a, b) => a.since.getTime() - b.since.getTime());
+  const found = await collectedWaits(questions, await reader.list(pattern));
+  const { silent } = found;
+  const waits = found.waits.toSorted((a, b) => a.since.getTime() - b.since.getTime());
   const inRings = waitsInRings(waits);
   const { columns = Infinity } = terminalSize() ?? {};
   if (json) for (const wait of waits) console.log(waitJson(wait, inRings.has(wait)));

@@ -1,3 +1,4 @@
+import { collectedWaits } from '../deadlocks/collected-waits.js';
 import type { HolderQuestions } from '../deadlocks/holder-questions.js';
 import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
@@ -16,9 +17,6 @@ const ASKED_AFTER_MS = 500;
 
 /** How many holders an overview asks. */
 const MOST_ASKED = 32;
-
-/** How many questions are under way at once. */
-const ASKED_AT_ONCE = 16;
 
 /** The operations of a lock service for operators: to check the store, to show the holders, and to end a hold. */
 export class LockOperations {
@@ -102,8 +100,8 @@ export class LockOperations {
       await this.#opened();
       const seen = await surveyLocks(this.#inspector, this.#local, pattern, most);
       const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
-      const keys = wanted.slice(0, MOST_ASKED).map(({ key }) => key);
-      return { ...seen, waits: await this.#waitsBehind(keys) };
+      const { waits } = await collectedWaits(this.#questions, wanted.slice(0, MOST_ASKED));
+      return { ...seen, waits };
     });
   }
 
@@ -112,20 +110,7 @@ export class LockOperations {
    * @throws LockKeyError · LockStoreError
    */
   async waits(pattern: string): Promise<readonly LockWait[]> {
-    const wanted: string[] = [];
-    for await (const { key, waiters } of this.list(pattern)) if (waiters > 0) wanted.push(key);
-    return this.#waitsBehind(wanted);
-  }
-
-  /** What the calls wait for that hold these keys. */
-  async #waitsBehind(keys: readonly string[]): Promise<readonly LockWait[]> {
-    const found = new Map<string, LockWait>();
-    for (let from = 0; from < keys.length; from += ASKED_AT_ONCE) {
-      const some = keys.slice(from, from + ASKED_AT_ONCE);
-      for (const holder of await Promise.all(some.map((key) => this.#questions.ask(key))))
-        for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
-    }
-    return [...found.values()];
+    return (await collectedWaits(this.#questions, this.list(pattern))).waits;
   }
 
   /**
