@@ -186,6 +186,21 @@ describe('a deadlock', () => {
     expect(await ended).toEqual(['one branch,the other', expect.any(LockDeadlockError)]);
   });
 
+  it('is found behind a crowd whose questions are not answered', async () => {
+    const { clock, engine, locks } = start();
+    locks.isLost = (message) => message.kind === 'question' && message.key === 'b';
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const crowd = Array.from({ length: 40 }, (_, i) =>
+      engine.withLock(`a:${i}`, WAIT, () => engine.withLock('b', WAIT, () => i)),
+    );
+    const ended = outcomes(ring([engine], ['y', 'z']));
+    await clock.advance(2 * INTERVAL_MS);
+    expect(await ended).toContainEqual(expect.any(LockDeadlockError));
+    gate.open();
+    await Promise.all([working, ...crowd]);
+  });
+
   it('ends no wait that is not part of the ring', async () => {
     const { clock, engine } = start();
     const outside = ring([engine], ['a', 'b']);
@@ -240,6 +255,59 @@ describe('no deadlock', () => {
     await clock.advance(INTERVAL_MS);
     expect(deadlocks()).toEqual([]);
     expect(await lost).toContainEqual(expect.any(LockNotAcquiredError));
+  });
+
+  it('is told of if the wait has just ended by itself', async () => {
+    const { clock, engine, locks, deadlocks } = start();
+    const aborted = new AbortController();
+    const gate = makeGate();
+    const older = engine.withLock('b', WAIT, async () => {
+      await gate.opened;
+      return engine.withLock('a', WAIT, () => 'went on');
+    });
+    const younger = engine.withLock('a', WAIT, async () => {
+      gate.open();
+      await nextTurn();
+      return engine.withLock('b', { ...WAIT, signal: aborted.signal }, () => 'never');
+    });
+    const ended = outcomes([older, younger]);
+    let answers = 0;
+    locks.isLost = ({ kind }) => {
+      // The last one that the younger wait needs: both have asked twice, and it has asked again.
+      if (kind === 'answer' && ++answers === 6) aborted.abort();
+      return false;
+    };
+    await clock.advance(10);
+    await nextTurn();
+    await clock.advance(1.5 * INTERVAL_MS);
+    expect(answers).toBe(6);
+    expect(await ended).toEqual(['went on', expect.objectContaining({ code: 'LOCK_ABORTED' })]);
+    expect(deadlocks()).toEqual([]);
+  });
+
+  it('is looked for again after the store has failed, and the failure rejects nothing', async () => {
+    const { clock, engine, stores } = start();
+    const { inspector } = stores[0] as InMemoryLockStore;
+    let asked = 0;
+    inspector.ask = () => {
+      asked++;
+      return Promise.reject(new LockStoreError('away'));
+    };
+    const gate = makeGate();
+    const working = engine.withLock('b', WAIT, () => gate.opened);
+    const waiting = engine.withLock('a', WAIT, () => engine.withLock('b', WAIT, () => 'its turn'));
+    const rejections: unknown[] = [];
+    const onRejection = (reason: unknown): void => void rejections.push(reason);
+    process.on('unhandledRejection', onRejection);
+    await clock.advance(2.5 * INTERVAL_MS);
+    await nextTurn();
+    process.off('unhandledRejection', onRejection);
+    expect(asked).toBe(2);
+    expect(rejections).toEqual([]);
+    gate.open();
+    await working;
+    expect(await waiting).toBe('its turn');
+    expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
   it.each(['ended', 'gone on without it'])(
@@ -363,14 +431,17 @@ describe('waits()', () => {
     const [one, other] = engines as [LockEngine, LockEngine];
     const gate = makeGate();
     const working = one.withLock('c', WAIT, () => gate.opened, 'Third.works');
+    const began = clock.wallNow();
     const middle = other.withLock('b', WAIT, () =>
       other.withLock('c', WAIT, () => 0, 'Second.inner'),
     );
     const first = one.withLock('a', WAIT, () => one.withLock('b', WAIT, () => 0, 'First.inner'));
     await clock.advance(10);
-    expect(await one.waits('*')).toEqual([
+    const shown = await one.waits('*');
+    expect(shown).toEqual([
       expect.objectContaining({ key: 'c', label: 'Second.inner', holds: ['b'], pid: process.pid }),
     ]);
+    expect(shown[0]?.since.getTime()).toBeGreaterThanOrEqual(began);
     gate.open();
     await Promise.all([working, middle, first]);
     expect(await other.waits('*')).toEqual([]);
