@@ -132,8 +132,8 @@ function anotherProgram({ server, history }: Stage, which: number, forMs: number
   history.tell({ type: 'unspecified', key: name });
   model.command(write[0] as string, write.slice(1));
   const remove = (): void => {
-    // It tries until the server is there, which may have come back with what it had before.
-    if (!server.isUp) return void time.plan(AGAIN_MS, remove);
+    // It tries until the server is there, which may have come back with what it had before, and writes.
+    if (!server.isUp || model.isRefusingWrites) return void time.plan(AGAIN_MS, remove);
     const isTheirs = isText
       ? model.command('GET', [key]) === 'theirs'
       : model.command('ZSCORE', [key, 'theirs']) === '1';
