@@ -33,8 +33,12 @@ export class KeptSale {
   }
 
   async #buy(buyer: number): Promise<void> {
-    const process = this.#processes[buyer % this.#processes.length] as StockApi;
-    const path = `/stock/${PRODUCTS[buyer % PRODUCTS.length]}`;
+    const product = PRODUCTS[buyer % PRODUCTS.length] as string;
+    // Redis knows the call for which a process got its lease. If a sale there handed it on to the stocktake, operators of
+    // other processes would see the sale.
+    const sellers = product === STUCK ? this.#processes.slice(0, -1) : this.#processes;
+    const process = sellers[buyer % sellers.length] as StockApi;
+    const path = `/stock/${product}`;
     while (!this.#isStopped) {
       const { status } = await process
         .send('POST', `${path}/take`, { quantity: 1 })
