@@ -65,12 +65,14 @@ export class LeaseDeadline {
 
   /** How long the lease lasts if the machine has not slept, in milliseconds. */
   leftMs(): number {
-    return Math.max(0, this.at - this.#clock.now());
+    const now = this.#clock.now(); // first: if it is over by then, the backup is told so
+    return Math.max(0, this.at - now);
   }
 
   /** How long it is certainly ours, in milliseconds. */
   certainMs(): number {
-    return Math.max(0, this.atWorst - this.#clock.now());
+    const now = this.#clock.now(); // first, as in leftMs
+    return Math.max(0, this.atWorst - now);
   }
 
   /** The latest moment at which it ends in the store, if a renewal for this long is executed now. */
