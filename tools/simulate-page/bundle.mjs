@@ -17,7 +17,9 @@ const STAND_INS = [
   ['node:module', 'module'],
   ['node:net', 'net'],
   ['node:os', 'os'],
+  ['node:path', 'path'],
   ['node:timers/promises', 'timers-promises'],
+  ['node:worker_threads', 'worker-threads'],
 ];
 
 const COMMON = { bundle: true, platform: 'browser', target: 'es2022', logLevel: 'warning' };
@@ -36,6 +38,7 @@ export const WORLD = {
     kit: join(HERE, '../kit/src/seeded-random.ts'), // all else in it is for Node
     lodash: join(HERE, 'src/node/lodash.ts'),
   },
+  define: { 'import.meta.url': '""' },
   external: ['module', 'url'], // the interpreter asks for them in Node only
   loader: { '.wasm': 'base64' },
 };
