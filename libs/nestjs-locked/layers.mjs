@@ -298,7 +298,6 @@ export const ROOMS = [
       'core/keys',
       'core/runtime',
       'core/time',
-      'core/engine',
       'nest',
       'nest/decorator',
     ],
