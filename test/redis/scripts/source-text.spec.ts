@@ -45,7 +45,9 @@ describe('the comment at the head of a script', () => {
     [
       'revoke',
       scripts.revoke,
-      ["the holder's value, or nil if nobody held it, or if it has just been taken away"],
+      [
+        "the holder's value, or nil if nobody held it, if it has just been taken away, or if it has another value",
+      ],
     ],
   ] as const)(
     'of %s names every reply that the tests of the script have seen',
@@ -74,7 +76,7 @@ describe('the comment at the head of a script', () => {
     expect(indexes(scripts.probe.lua, 'ARGV')).toEqual(new Set([1, 2]));
     expect(headOf(scripts.probe.lua)).toContain('KEYS lock, queue of a key');
     expect(indexes(scripts.inspect.lua, 'KEYS')).toEqual(new Set([1, 2]));
-    expect(indexes(scripts.inspect.lua, 'ARGV')).toEqual(new Set([1]));
+    expect(indexes(scripts.inspect.lua, 'ARGV')).toEqual(new Set([1, 2]));
     expect(headOf(scripts.inspect.lua)).toContain('KEYS lock, queue · ARGV[1]');
   });
 

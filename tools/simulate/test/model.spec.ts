@@ -87,7 +87,7 @@ describe('the model of Redis', () => {
       acceptMs: 1_000,
       fenceKeepMs: 600_000,
     });
-    const script = fc.tuple(fc.nat(12), fc.nat(3), fc.nat(3), fc.nat(2));
+    const script = fc.tuple(fc.nat(13), fc.nat(3), fc.nat(3), fc.nat(2));
     const trouble = fc.constantFrom(...TROUBLES);
     const steps = fc.array(
       fc.oneof({ weight: 8, arbitrary: script }, { weight: 1, arbitrary: trouble }),
@@ -305,7 +305,8 @@ function commandOf(
     [leave, k, [token, next, 60_000]],
     [takeBack, [...k, ...l], [token, next, 0, 0, next, '', 0, 30_000]],
     [prolong, [...k.slice(0, 2), ...l.slice(0, 2)], [token, 90_000, next, 45_000]],
-    [from === 0 ? revoke : inspect, k, from === 0 ? ['0'] : [process]],
+    [revoke, k, from === 0 ? ['0'] : ['0', token]],
+    [inspect, k.slice(0, 2), [process, 0]],
   ];
   const [script, keys, args] = all[which] as (typeof all)[number];
   return { lua: script.lua, keys, args };
