@@ -5,6 +5,7 @@ export type LockState = 'held' | 'kept' | 'revoked' | 'foreign';
 export interface LockInfo {
   /** Without the prefix: `stock:42`. */
   readonly key: string;
+  /** Why it is taken. */
   readonly state: LockState;
   /** Names this lease among all that the key ever has. With it, `forceRelease` takes away no later one. */
   readonly leaseId: string;

@@ -76,6 +76,7 @@ export class LockDashboardModule
     consumer.apply(this.#dashboard.middleware).forRoutes(path, `${path}/*part`);
   }
 
+  /** Begins to record what happens to the locks. */
   onModuleInit(): void {
     this.#dashboard.open(this.#locks());
   }
