@@ -13,8 +13,11 @@ export interface LockOverview {
   readonly oldestWaitMs: number;
   /** The most wanted keys, of which the one that was waited for longest comes first, and then those held longest. */
   readonly locks: readonly OverviewLock[];
-  /** What the calls wait for that hold the most wanted of these keys, of the processes that answer within a second. */
-  readonly waits: readonly LockWait[];
+  /**
+   * Asks what the calls wait for that hold the most wanted of these keys, of the processes that answer within a second.
+   * @throws LockStoreError
+   */
+  readonly waits: () => Promise<readonly LockWait[]>;
   /** There are more keys than are looked at, which are missing in the numbers. */
   readonly isPartial: boolean;
 }

@@ -131,7 +131,9 @@ export class LiveView {
     const from = systemClock.now();
     try {
       const overview = await this.#options.locks[LOCK_OVERVIEW](filter, MOST_LOCKS);
-      return { at, tookMs: systemClock.now() - from, overview };
+      // The list of waits is the same for every filter.
+      const waits = filter === ALL ? waitGraph(await overview.waits()) : [];
+      return { at, tookMs: systemClock.now() - from, overview, waits };
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
     }
@@ -148,6 +150,7 @@ interface Look {
   readonly at: number;
   readonly tookMs: number;
   readonly overview: LockOverview;
+  readonly waits: LookMessage['waits'];
 }
 
 function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, 'history'> {
@@ -156,7 +159,7 @@ function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, '
     const nothing = { totals: null, matching: 0, locks: [], waits: [] };
     return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
   }
-  const { held, waiting, oldestWaitMs, isPartial, waits } = all.overview;
+  const { held, waiting, oldestWaitMs, isPartial } = all.overview;
   return {
     at: view.at,
     tookMs: view.tookMs,
@@ -164,6 +167,6 @@ function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, '
     totals: { held, waiting, oldestWaitMs, isPartial },
     matching: view.overview.held,
     locks: view.overview.locks.map(shownLock),
-    waits: waitGraph(waits),
+    waits: all.waits,
   };
 }

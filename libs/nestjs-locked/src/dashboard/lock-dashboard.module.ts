@@ -12,7 +12,7 @@ import { ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../core/lock.errors.js';
 import { hasLockOverview } from '../core/lock-overview.js';
 import { assertOptions } from '../core/option.js';
-import { lockServiceProperty, lockServiceToken } from '../nest/decorator/lock-service.token.js';
+import { findLockService, noLockModule } from '../nest/decorator/find-lock-service.js';
 import type { LockService } from '../nest/lock.service.js';
 import { Dashboard } from './dashboard.js';
 import { DASHBOARD_OPTIONS, type LockDashboardOptions } from './lock-dashboard.options.js';
@@ -88,20 +88,12 @@ export class LockDashboardModule
 
   #locks(): LockService {
     const { service } = this.#options;
-    const locks = this.#find(lockServiceToken(service));
+    const locks = findLockService(this.#modules, service);
     if (hasLockOverview(locks)) return locks as LockService;
     throw new LockConfigError(
       locks === undefined
-        ? `LockDashboardModule cannot show locks: there is no lock module with ${service === undefined ? 'no name' : `the name '${service}'`}; use ${lockServiceProperty(service).description}`
+        ? `LockDashboardModule cannot show locks: ${noLockModule(service)}`
         : 'LockDashboardModule cannot show locks: LockService is mocked; use LockTestingModule of nestjs-locked/testing, or leave the dashboard out',
     );
-  }
-
-  #find(token: symbol): unknown {
-    try {
-      return this.#modules.get(token, { strict: false });
-    } catch {
-      return undefined; // what Nest says names neither the options nor the way out
-    }
   }
 }

@@ -7,7 +7,7 @@ import { assertOptions, withDefaults } from '../core/option.js';
 import { describeValue } from '../core/runtime/shown-value.js';
 import { atMost } from '../core/time/at-most.js';
 import { systemClock } from '../core/time/clock.js';
-import { lockServiceProperty, lockServiceToken } from '../nest/decorator/lock-service.token.js';
+import { findLockService, noLockModule } from '../nest/decorator/find-lock-service.js';
 import { detailsOf } from './lock-health.details.js';
 import { HEALTH_OPTIONS, type LockHealthOptions } from './lock-health.options.js';
 
@@ -63,21 +63,13 @@ export class LockHealthIndicator {
 
   /** Looked up at each check, in any module: which services are checked is known only from the calls. */
   #locksOf(name: string | undefined): HasLockHealth {
-    const locks = this.#find(lockServiceToken(name));
+    const locks = findLockService(this.#modules, name);
     if (hasLockHealth(locks)) return locks;
     throw new LockConfigError(
       locks === undefined
-        ? `Cannot check the health of the locks: there is no lock module with ${name === undefined ? 'no name' : `the name '${name}'`}; use ${lockServiceProperty(name).description}`
+        ? `Cannot check the health of the locks: ${noLockModule(name)}`
         : 'Cannot check the health of the locks: LockService is mocked; use LockTestingModule of nestjs-locked/testing, or mock LockHealthIndicator',
     );
-  }
-
-  #find(token: symbol): unknown {
-    try {
-      return this.#modules.get(token, { strict: false });
-    } catch {
-      return undefined; // what Nest says names neither the options nor the way out
-    }
   }
 }
 

@@ -1,5 +1,6 @@
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { HolderQuestions } from './holder-questions.js';
+import { waitName } from './wait-name.js';
 
 /** How many questions are under way at once. */
 const ASKED_AT_ONCE = 16;
@@ -28,7 +29,7 @@ export async function collectedWaits(
   let silent = 0;
   const ask = async (key: string, processId: string): Promise<void> => {
     const holder = await questions.ask(key);
-    for (const wait of holder?.waits ?? []) found.set(`${wait.processId} ${wait.id}`, wait);
+    for (const wait of holder?.waits ?? []) found.set(waitName(wait), wait);
     if (holder === undefined || holder.waits !== undefined) return;
     silent++;
     silentProcesses.add(processId);

@@ -10,6 +10,7 @@ import { templateOf } from '../template-of.js';
 import { deadlockMessage } from './deadlock-message.js';
 import { HolderQuestions } from './holder-questions.js';
 import { HoldingWait, type HoldingWaitUser } from './holding-wait.js';
+import { waitName } from './wait-name.js';
 
 /** A ring of more waits is left to `waitMs`. */
 const MOST_ASKED = 100;
@@ -121,12 +122,12 @@ export class DeadlockSearch implements HoldingWaitUser {
     own: LockWait,
     asked: Set<string>,
   ): Promise<readonly Link[] | undefined> {
-    if (asked.has(nameOf(wait)) || asked.size === MOST_ASKED) return undefined;
-    asked.add(nameOf(wait));
+    if (asked.has(waitName(wait)) || asked.size === MOST_ASKED) return undefined;
+    asked.add(waitName(wait));
     const holder = await this.questions.ask(wait.key);
     if (holder?.waits === undefined) return undefined;
     const link = { wait, token: holder.token };
-    if (holder.waits.some((next) => nameOf(next) === nameOf(own))) return [link];
+    if (holder.waits.some((next) => waitName(next) === waitName(own))) return [link];
     for (const next of holder.waits) {
       const rest = await this.#pathBack(next, own, asked);
       if (rest !== undefined) return [link, ...rest];
@@ -140,7 +141,9 @@ export class DeadlockSearch implements HoldingWaitUser {
     return ring.every(({ token }, i) => {
       const { wait: next } = ring[(i + 1) % ring.length] as Link;
       const answer = answers[i];
-      return answer?.token === token && answer.waits?.some((wait) => nameOf(wait) === nameOf(next));
+      return (
+        answer?.token === token && answer.waits?.some((wait) => waitName(wait) === waitName(next))
+      );
     });
   }
 
@@ -176,15 +179,11 @@ export class DeadlockSearch implements HoldingWaitUser {
   }
 }
 
-function nameOf({ processId, id }: LockWait): string {
-  return `${processId} ${id}`;
-}
-
 /** All processes must come to the same result, so clocks that differ do no harm. */
 function isYoungest(own: LockWait, ring: readonly Link[]): boolean {
   const isOlder = ({ wait }: Link): boolean => {
     const younger = wait.since.getTime() - own.since.getTime();
-    return younger < 0 || (younger === 0 && nameOf(wait) <= nameOf(own));
+    return younger < 0 || (younger === 0 && waitName(wait) <= waitName(own));
   };
   return ring.every(isOlder);
 }

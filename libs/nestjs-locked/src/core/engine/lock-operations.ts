@@ -100,8 +100,8 @@ export class LockOperations {
       await this.#opened();
       const seen = await surveyLocks(this.#inspector, this.#local, pattern, most);
       const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
-      const { waits } = await collectedWaits(this.#questions, wanted.slice(0, MOST_ASKED));
-      return { ...seen, waits };
+      const asked = wanted.slice(0, MOST_ASKED);
+      return { ...seen, waits: async () => (await collectedWaits(this.#questions, asked)).waits };
     });
   }
 
