@@ -261,7 +261,7 @@ describe('nestjs-locked:hold', () => {
     const { a, locks } = start();
     const steps = listenTo<LockHoldMessage>('nestjs-locked:hold');
     const lock = await a.acquire('k');
-    locks.entry('k').lock = undefined;
+    locks.entry('k').holders = [];
     expect(await lock.release()).toBe(false);
     expect(steps.at(-1)?.message).toMatchObject({ end: 'lost', lost: 'deleted' });
   });

@@ -97,7 +97,7 @@ describe('the holder', () => {
   it('is the call for which the lease was requested, once no call here has it', async () => {
     const { a, locks } = start();
     const token = leaseToken(a.processId, 9, false, 'first');
-    locks.entry('k').lock = { token, expiresAt: Infinity }; // its release was lost
+    locks.entry('k').holders = [{ token, expiresAt: Infinity }]; // its release was lost
     expect(await labelIn(a.engine)).toBe('first');
   });
 
@@ -105,7 +105,7 @@ describe('the holder', () => {
     const { a, b, locks } = start();
     await waitFor(a.engine, { label: 'first' });
     const token = leaseToken(b.processId, 9, false, 'second');
-    locks.entry('k').lock = { token, expiresAt: Infinity }; // no message says so
+    locks.entry('k').holders = [{ token, expiresAt: Infinity }]; // no message says so
     expect((await a.engine.inspect('k'))?.holder).toMatchObject({
       processId: b.processId,
       label: 'second',
@@ -310,7 +310,7 @@ describe('an overview', () => {
     const { a, b, clock, locks } = start();
     const acquire = async (key: string) => {
       const token = leaseToken(a.processId, clock.wallNow() * 1_000);
-      locks.entry(key).lock = { token, expiresAt: Infinity };
+      locks.entry(key).holders = [{ token, expiresAt: Infinity }];
       await clock.advance(10);
     };
     for (const key of ['old', 'new', 'wanted', 'long', 'most']) await acquire(key);

@@ -681,7 +681,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     for (const { store } of [a, b]) {
       const record = await store.inspector.inspect(key);
       const { value, waiters, waitsHere } = record ?? {};
-      deepEqual([value, waiters, waitsHere], [held.token, 1, store === b.store]);
+      deepEqual([value, waiters, waitsHere], [held.token, 1, store === b.store ? 1 : 0]);
     }
     const found: string[] = [];
     for await (const other of b.store.inspector.list(`${key.slice(0, 8)}*`)) found.push(other);

@@ -1,7 +1,12 @@
 import { keyProblem } from '../core/keys/lock-key.js';
-import { introducedAt, leaseIdOf, processIdOf } from '../core/store/lease-token.js';
-import { holderOf, type LockInspector, type ProcessRecord } from '../core/store/lock-inspector.js';
+import { introducedAt, modeOf, processIdOf } from '../core/store/lease-token.js';
+import {
+  holderWith,
+  type LockInspector,
+  type ProcessRecord,
+} from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
+import { leaseIdOf, tokensIn } from '../core/store/shared-value.js';
 import type { RedisConnection } from '../redis/connection/server/redis-client.js';
 import type { RedisKeys } from '../redis/scripts/redis-keys.js';
 import { hasWrongType } from '../redis/scripts/reply-error.js';
@@ -10,6 +15,9 @@ import type { OperatorServers } from './operator-servers.js';
 
 /** How many locks are asked for at a time. */
 const MOST_AT_ONCE = 200;
+
+/** How many of several readers are named. */
+const MOST_READERS = 50;
 
 /** The entries of processes that were read already, because a process may hold many locks. */
 type Entries = Map<string, Promise<ProcessRecord | undefined>>;
@@ -61,13 +69,22 @@ export class LockReader {
       ]),
     );
     if (value === null || pttl === -2) return undefined;
+    const tokens = tokensIn(value);
+    const holders = await Promise.all(
+      tokens.slice(0, MOST_READERS).map(async (token) => {
+        return holderWith({ token, process: await this.#processOf(token, entries) });
+      }),
+    );
+    const [token = ''] = tokens;
     return {
       key,
       value,
       state: lockState(value),
+      mode: modeOf(token),
       leaseId: leaseIdOf(value),
-      holder: holderOf({ value, process: await this.#processOf(value, entries) }),
-      since: introducedAt(value),
+      holder: holders[0],
+      readers: tokens.length > 1 ? holders : [],
+      since: introducedAt(token),
       remainingMs: pttl === -1 ? Infinity : pttl,
       waiters,
     };

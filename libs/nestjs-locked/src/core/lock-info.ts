@@ -1,3 +1,5 @@
+import type { LockMode } from './lock.options.js';
+
 /** Why a key is taken: by a call, by `holdAtLeastMs`, after a forced release, by another kind of client. */
 export type LockState = 'held' | 'kept' | 'revoked' | 'foreign';
 
@@ -7,10 +9,17 @@ export interface LockInfo {
   readonly key: string;
   /** Why it is taken. */
   readonly state: LockState;
+  /** How it is held; undefined like `holder`. */
+  readonly mode: LockMode | undefined;
   /** Names this lease among all that the key ever has. With it, `forceRelease` takes away no later one. */
   readonly leaseId: string;
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
+  /**
+   * If several processes hold the key with `mode: 'shared'`: the first 50 of them, of which `holder` is the first.
+   * Otherwise empty.
+   */
+  readonly readers: readonly LockHolder[];
   /**
    * When the holder's process asked for the lease, by its own clock. If it had to wait, that is when it last asked,
    * some seconds before it got the lease. Calls of that process may have handed it on since. Undefined like `holder`.

@@ -4,8 +4,19 @@ import type { InsideTransaction, TransactionOptions } from './transaction.option
 /** One key, or several that are taken together. */
 export type LockKeys = string | readonly string[];
 
+/**
+ * How a call has its keys: alone, or together with all other calls that only read. A reader and an exclusive holder
+ * never have the same key.
+ */
+export type LockMode = 'exclusive' | 'shared';
+
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {
+  /**
+   * 'shared': any number of readers hold the key at once, in all processes, but never beside an exclusive holder. Once
+   * somebody waits for the key exclusively, later readers wait behind. @default 'exclusive'
+   */
+  readonly mode?: LockMode;
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
   readonly waitMs?: number;
   /**

@@ -87,8 +87,14 @@ export const SERVICE_OPTIONS: OptionTable<LockServiceOptions> = {
   ...TRANSACTION_OPTIONS,
 };
 
-/** The options of one call. The first four have their defaults in the service. */
+/** The options of one call. Those without a default here have it in the service. */
 export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
+  mode: {
+    default: 'exclusive',
+    check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
+    otherNames: ['locktype', 'lockmode', 'type', 'kind'],
+    text: "`'shared'`: any number of [readers](docs/readers.md) have the key at once, but never beside an exclusive holder",
+  },
   waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
   maxWaiters: { ...ENGINE_OPTIONS.maxWaiters, default: undefined },
   leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },

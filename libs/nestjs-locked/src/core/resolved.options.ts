@@ -1,5 +1,5 @@
 import { invalidOption } from './lock.errors.js';
-import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import type { LockMode, LockServiceOptions, WithLockOptions } from './lock.options.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import { adviceForEach } from './option-advice.js';
 import {
@@ -16,6 +16,7 @@ import {
 
 /** The options of one call, checked and complete. */
 export interface ResolvedLockOptions {
+  readonly mode: LockMode;
   readonly waitMs: number;
   readonly maxWaiters: number;
   readonly leaseMs: number;
@@ -116,6 +117,11 @@ const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
   assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS, remedy: remedyForCall });
+  const { mode, holdAtLeastMs = 0 } = options;
+  if (mode !== 'shared' || holdAtLeastMs === 0) return;
+  const rule =
+    "must be 0 with mode: 'shared': the key stays taken by nobody, so no reader could have it either";
+  throw invalidOption('holdAtLeastMs', holdAtLeastMs, `${rule}; leave it out, or lock exclusively`);
 }
 
 /** What to write instead of calls as in other libraries: `acquire(key, 5000)`, `acquire(key, work)`. */
@@ -162,6 +168,7 @@ export function resolveLockOptions(
 ): ResolvedLockOptions {
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const {
+    mode = CALL_DEFAULTS.mode,
     waitMs,
     maxWaiters,
     leaseMs,
@@ -173,6 +180,7 @@ export function resolveLockOptions(
   } = options ?? {};
   const waits = waitMs ?? defaults.waitMs;
   return {
+    mode,
     waitMs: waits,
     maxWaiters: maxWaiters ?? defaults.maxWaiters,
     leaseMs: leaseMs ?? defaults.leaseMs,

@@ -5,12 +5,14 @@ import { quoted } from '../core/runtime/quoted.js';
 import type { HolderQuestion } from '../core/store/holder-question.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type {
+  HolderRecord,
   LockInspector,
   LockRecord,
   LockSurvey,
   ProcessRecord,
   SurveyedLock,
 } from '../core/store/lock-inspector.js';
+import { leasesIn, tokensIn } from '../core/store/shared-value.js';
 import { atMost } from '../core/time/at-most.js';
 import type { Clock } from '../core/time/clock.js';
 import type { CommandRunner, LockServers } from './connection/lock-servers.js';
@@ -97,15 +99,17 @@ export class RedisLockInspector implements LockInspector {
     const found = readInspectReply(await this.#runScript(scripts.inspect, redisKeys, args, key));
     if (found === undefined) return undefined;
     const { waiting, ...lock } = found;
-    const [process, ...others] = await Promise.all(
-      [lock.value, ...waiting.map(({ token }) => token)].map((it) => this.#processWith(it, key)),
-    );
-    return {
-      key,
-      ...lock,
-      process,
-      queue: waiting.map((it, i) => ({ ...it, process: others[i] })),
-    };
+    const tokens = tokensIn(lock.value);
+    const withProcess = async <T extends { token: string }>(it: T): Promise<T & HolderRecord> => ({
+      ...it,
+      process: await this.#processWith(it.token, key),
+    });
+    const [holders, queue] = await Promise.all([
+      Promise.all(tokens.slice(0, Math.max(1, mostWaiting)).map((token) => withProcess({ token }))),
+      Promise.all(waiting.map(withProcess)),
+    ]);
+    const readers = tokens.length > 1 ? holders : [];
+    return { key, ...lock, process: holders[0]?.process, readers, queue };
   }
 
   /**
@@ -237,10 +241,12 @@ export class RedisLockInspector implements LockInspector {
     const { keys, scripts } = this.#options;
     // A second execution could take the lock from somebody who acquired it in between.
     const redisKeys = (): readonly string[] => keys.of(key);
-    const args = value === undefined ? [randomUUID()] : [randomUUID(), value];
+    const args = value === undefined ? [randomUUID()] : [randomUUID(), leasesIn(value)];
     const held = await this.#runScript(scripts.revoke, redisKeys, args, key, false);
     if (typeof held !== 'string') return undefined;
-    return { value: held, process: await this.#processWith(held, key) };
+    const [token] = tokensIn(held);
+    const process = token === undefined ? undefined : await this.#processWith(token, key);
+    return { value: held, process };
   }
 
   async ask(key: string, id: string): Promise<string | undefined> {

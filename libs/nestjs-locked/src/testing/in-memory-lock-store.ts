@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import type { HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
-import { isTokenOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
+import { isTokenOf, modeOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type {
   LockInspector,
   LockRecord,
@@ -29,8 +29,9 @@ import type {
   TakeBackCommand,
   TakeBackReply,
 } from '../core/store/lock-store.js';
+import { leasesIn, tokensIn } from '../core/store/shared-value.js';
 import { globPattern } from './glob-pattern.js';
-import type { Entry, InMemoryLocks, Waiter } from './in-memory-locks.js';
+import type { Entry, Holder, InMemoryLocks, Waiter } from './in-memory-locks.js';
 
 const LAPSED_MS = 60_000;
 
@@ -93,8 +94,9 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   renew(commands: readonly RenewCommand[]): Promise<RenewReply>[] {
     return commands.map(async ({ key, token, leaseMs, used, reserves }): Promise<RenewReply> => {
       const entry = this.#locks.entry(key);
-      if (entry.lock?.token !== token) return { kind: 'lost' };
-      entry.lock.expiresAt = Math.max(entry.lock.expiresAt, this.#locks.clock.now() + leaseMs);
+      const holder = holderWith(entry, token);
+      if (holder === undefined) return { kind: 'lost' };
+      holder.expiresAt = Math.max(holder.expiresAt, this.#locks.clock.now() + leaseMs);
       const blockEnd = reserves > 0 ? this.#reserve(used, reserves) : 0;
       return { kind: 'renewed', blockEnd, waiters: entry.queue.length };
     });
@@ -111,7 +113,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     }
     return asked.map(({ key, entry, token, leaseMs }, i) => {
       if (!wereFree[i]) return this.#tryOnce(key, entry, token, leaseMs);
-      if (entry.lock !== undefined) this.#pass(key, entry); // requested twice, after another lease was lost
+      if (entry.holders.length > 0) this.#pass(key, entry); // requested twice, after another lease was lost
       return { kind: 'busy', remainingMs: 0, wasFree: true };
     });
   }
@@ -119,7 +121,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   async release({ key, token, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
     const entry = this.#locks.entry(key);
     remove(entry, token);
-    if (entry.lock?.token !== token) return { kind: 'lost' };
+    if (holderWith(entry, token) === undefined) return { kind: 'lost' };
     this.#giveUp(key, entry, token, keepMs);
     return { kind: 'released' };
   }
@@ -128,27 +130,30 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     const { key, token, newToken, leaseMs, waitedMs = 0 } = command;
     const entry = this.#locks.entry(key);
     remove(entry, token);
-    if (entry.lock?.token !== token) {
+    if (holderWith(entry, token) === undefined) {
       const reply = this.#take(key, entry, newToken, newToken, leaseMs, undefined);
       return { ...reply, wasLost: true };
     }
-    entry.lock = undefined;
+    entry.holders = [];
     const live = this.#living(entry);
     const position = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
     if (live[0] === undefined || (position !== undefined && position < live[0].position)) {
       return this.#grant(entry, newToken, leaseMs);
     }
-    return this.#yield(key, entry, newToken, this.#join(entry, newToken, position), live);
+    const joined = this.#join(entry, newToken, position);
+    this.#handTo(key, entry, live);
+    return this.#queued(entry, newToken, joined);
   }
 
   async leave({ key, tokens, leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const entry = this.#locks.entry(key);
     const own = this.#leaveQueue(entry, tokens);
     if (own !== undefined) return this.#own(entry, own, leaseMs);
-    if (entry.lock === undefined) {
-      const reply = this.#tryOnce(key, entry, tokens[0], leaseMs);
-      if (reply.kind === 'granted') return reply;
-    }
+    const reply = this.#isOpenTo(entry, tokens[0])
+      ? this.#tryOnce(key, entry, tokens[0], leaseMs)
+      : undefined;
+    if (reply?.kind === 'granted') return reply;
+    this.#letReadersIn(key, entry);
     return { kind: 'left' };
   }
 
@@ -157,22 +162,30 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       const entry = this.#locks.entry(key);
       const own = this.#leaveQueue(entry, tokens);
       if (own !== undefined) this.#giveUp(key, entry, own, keepMs);
-      else if (entry.lock === undefined && keepMs > 0) this.#keep(key, entry, tokens[0], keepMs);
+      else if (entry.holders.length > 0) this.#letReadersIn(key, entry);
+      else if (keepMs > 0) this.#keep(key, entry, tokens[0], keepMs);
       return { kind: 'left' };
     });
   }
 
   async inspect(key: string, mostWaiting = 0): Promise<LockRecord | undefined> {
-    const { lock, queue } = this.#locks.entry(key);
-    if (lock === undefined) return undefined;
-    const isOurs = processIdOf(lock.token) !== undefined; // not the token that keeps the key after a lease
+    const { holders, queue } = this.#locks.entry(key);
+    const value = valueOf(holders);
+    if (value === undefined) return undefined;
+    const tokens = tokensIn(value); // not the token that keeps the key after a lease
     return {
       key,
-      value: lock.token,
-      remainingMs: lock.expiresAt - this.#locks.clock.now(),
+      value,
+      remainingMs: this.#remaining({ holders }),
       waiters: queue.length,
-      waitsHere: queue.some(({ token }) => isTokenOf(this.processId, token)),
-      process: isOurs ? THIS_PROCESS : undefined,
+      waitsHere: queue.filter(({ token }) => isTokenOf(this.processId, token)).length,
+      process: tokens.length > 0 ? THIS_PROCESS : undefined,
+      readers:
+        tokens.length > 1
+          ? tokens
+              .slice(0, Math.max(1, mostWaiting))
+              .map((token) => ({ token, process: THIS_PROCESS }))
+          : [],
       queue: queue.slice(0, mostWaiting).map(({ token, position }) => ({
         token,
         waitedMs: this.#waitedMs(position),
@@ -184,11 +197,12 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   async survey(pattern: string, most: number): Promise<LockSurvey> {
     const matches = globPattern(`{${pattern}}`);
     const found = this.#locks.keys().flatMap((key): [string, SurveyedLock][] => {
-      const { lock, queue } = this.#locks.entry(key);
+      const { holders, queue } = this.#locks.entry(key);
       const [first] = queue;
-      if ((lock ?? first) === undefined || !matches(`{${key}}`)) return [];
+      const value = valueOf(holders);
+      if ((value ?? first) === undefined || !matches(`{${key}}`)) return [];
       const waitedMs = first === undefined ? 0 : this.#waitedMs(first.position);
-      return [[key, { value: lock?.token, waiters: queue.length, waitedMs }]];
+      return [[key, { value, waiters: queue.length, waitedMs }]];
     });
     return { locks: new Map(found.slice(0, most)), isPartial: found.length > most };
   }
@@ -201,7 +215,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     // Redis stores a key in braces, and an unterminated class extends over the closing one.
     const matches = globPattern(`{${pattern}}`);
     for (const key of this.#locks.keys()) {
-      if (matches(`{${key}}`) && this.#locks.entry(key).lock !== undefined) yield key;
+      if (matches(`{${key}}`) && this.#locks.entry(key).holders.length > 0) yield key;
     }
   }
 
@@ -214,18 +228,19 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     value?: string,
   ): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
     const entry = this.#locks.entry(key);
-    const holder = entry.lock?.token;
+    const held = valueOf(entry.holders);
     const revoked = `revoked:${key}`;
-    if (holder === undefined || holder === revoked) return undefined;
-    if (value !== undefined && holder !== value) return undefined;
-    this.#locks.tell({ kind: 'revoked', key, token: holder });
-    entry.lock = { token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS };
+    if (held === undefined || held === revoked) return undefined;
+    if (value !== undefined && leasesIn(held) !== leasesIn(value)) return undefined;
+    for (const { token } of entry.holders) this.#locks.tell({ kind: 'revoked', key, token });
+    entry.holders = [{ token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS }];
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
-    return { value: holder, process: THIS_PROCESS };
+    return { value: held, process: THIS_PROCESS };
   }
 
   async ask(key: string, id: string): Promise<string | undefined> {
-    const token = this.#locks.entry(key).lock?.token;
+    const { holders } = this.#locks.entry(key);
+    const token = holders.length === 1 ? holders[0]?.token : undefined;
     const asked = token && processIdOf(token);
     if (token === undefined || asked === undefined) return undefined;
     this.#locks.send(asked, { kind: 'question', key, token, from: this.processId, id });
@@ -244,50 +259,53 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     leaseMs: number,
     keptPosition: number | undefined,
   ): Granted | Queued {
-    const holder = entry.lock?.token;
-    if (holder === me || holder === old) return this.#own(entry, holder, leaseMs);
+    const mine = [me, old].find((token) => holderWith(entry, token) !== undefined);
+    if (mine !== undefined) return this.#own(entry, mine, leaseMs);
     this.#noticeLapse(entry);
     const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptPosition;
     const before = positionOf(entry, old) ?? positionOf(entry, me) ?? claimed; // our own claim: it was sent twice
-    if (holder !== undefined) {
-      remove(entry, old);
-      const position = this.#join(entry, me, before);
-      this.#locks.tell({ kind: 'wanted', key, token: holder });
-      return this.#queued(entry, me, position);
-    }
-    const live = this.#living(entry, old, me);
+    const live = this.#isOpenTo(entry, me) ? this.#living(entry, old, me) : undefined;
     remove(entry, old);
-    remove(entry, me);
-    if (live[0] === undefined || (before !== undefined && before <= live[0].position)) {
-      return this.#grant(entry, me, leaseMs);
+    if (live !== undefined && isTurnOf(me, before, live[0])) {
+      remove(entry, me);
+      return this.#grantWithReaders(key, entry, me, leaseMs);
     }
-    return this.#yield(key, entry, me, this.#join(entry, me, before), live);
+    const position = this.#join(entry, me, before);
+    if (live !== undefined && entry.holders.length === 0) this.#handTo(key, entry, live);
+    else this.#askFor(key, entry);
+    return this.#queued(entry, me, position);
   }
 
   /** Neither joins the queue nor overtakes a live waiter. */
   #tryOnce(key: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
-    if (this.#isFreeFor(entry, token)) return this.#own(entry, token, leaseMs);
-    if (entry.lock === undefined) this.#pass(key, entry);
-    else this.#locks.tell({ kind: 'wanted', key, token: entry.lock.token });
+    if (this.#isFreeFor(entry, token)) {
+      if (holderWith(entry, token) !== undefined) return this.#own(entry, token, leaseMs);
+      return this.#grantWithReaders(key, entry, token, leaseMs);
+    }
+    if (entry.holders.length === 0) this.#pass(key, entry);
+    else this.#askFor(key, entry);
     return { kind: 'busy', remainingMs: this.#remaining(entry), foreign: false };
   }
 
   #isFreeFor(entry: Entry, token: string): boolean {
     this.#noticeLapse(entry);
-    if (entry.lock !== undefined) return entry.lock.token === token;
-    return this.#living(entry).length === 0;
+    if (holderWith(entry, token) !== undefined) return true;
+    return this.#isOpenTo(entry, token) && isTurnOf(token, undefined, this.#living(entry)[0]);
+  }
+
+  /** Whether nobody has the key, or only readers have it and the token is one of a reader. */
+  #isOpenTo({ holders }: Entry, token: string): boolean {
+    return holders.length === 0 || (isReader(token) && holders.every((it) => isReader(it.token)));
+  }
+
+  #askFor(key: string, { holders }: Entry): void {
+    for (const { token } of holders) this.#locks.tell({ kind: 'wanted', key, token });
   }
 
   /** Detects that the last lease expired without a release: the lock is free although there is a queue. */
   #noticeLapse(entry: Entry): void {
-    if (entry.lock !== undefined || entry.queue.length === 0) return;
+    if (entry.holders.length > 0 || entry.queue.length === 0) return;
     entry.lapsedUntil = this.#locks.clock.now() + LAPSED_MS;
-  }
-
-  /** Hands the free lock to the waiters ahead of the caller. */
-  #yield(key: string, entry: Entry, me: string, position: number, live: Waiter[]): Queued {
-    this.#handTo(key, entry, live);
-    return this.#queued(entry, me, position);
   }
 
   #queued(entry: Entry, token: string, position: number): Queued {
@@ -297,8 +315,15 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   /** Takes the lock from its holder and grants it to the first live waiter. */
   #pass(key: string, entry: Entry): void {
-    entry.lock = undefined;
+    entry.holders = [];
     this.#handTo(key, entry, this.#living(entry));
+  }
+
+  /** Called when a waiter has gone: perhaps it kept readers out while others read. */
+  #letReadersIn(key: string, entry: Entry): void {
+    const [head] = this.#living(entry);
+    if (entry.holders.length === 0 || head === undefined) return;
+    if (isReader(head.token) && this.#isOpenTo(entry, head.token)) this.#admitReaders(key, entry);
   }
 
   /** The waiters with an inbox, except the given tokens. Drops the waiters without one. */
@@ -310,24 +335,51 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   #handTo(key: string, entry: Entry, [waiter, next]: Waiter[]): void {
     if (waiter === undefined) return;
+    if (isReader(waiter.token)) {
+      this.#admitReaders(key, entry);
+      return this.#tellNext(key, entry.queue[0], this.#acceptMs);
+    }
     remove(entry, waiter.token);
-    const granted = this.#grant(entry, waiter.token, this.#acceptMs);
-    this.#locks.tell({ ...granted, kind: 'grant', key, acceptMs: this.#acceptMs });
+    this.#grantByMessage(key, entry, waiter.token);
     this.#tellNext(key, next, this.#acceptMs);
+  }
+
+  /** Lets in all readers that wait and listen. */
+  #admitReaders(key: string, entry: Entry): void {
+    const readers = entry.queue.filter(
+      ({ token }) => isReader(token) && this.#locks.listens(token),
+    );
+    for (const { token } of readers) remove(entry, token);
+    for (const { token } of readers) this.#grantByMessage(key, entry, token);
+  }
+
+  #grantByMessage(key: string, entry: Entry, token: string): void {
+    const granted = this.#grant(entry, token, this.#acceptMs);
+    this.#locks.tell({ ...granted, kind: 'grant', key, acceptMs: this.#acceptMs });
+  }
+
+  /** The turn of a reader is the turn of all that wait. */
+  #grantWithReaders(key: string, entry: Entry, token: string, leaseMs: number): Granted {
+    const granted = this.#grant(entry, token, leaseMs);
+    if (isReader(token)) this.#admitReaders(key, entry);
+    return { ...granted, waiters: entry.queue.length };
   }
 
   #tellNext(key: string, waiter: Waiter | undefined, ms: number): void {
     if (waiter !== undefined) this.#locks.tell({ kind: 'head', key, token: waiter.token, ms });
   }
 
-  /** Grants a lock that is free or already this token's, whose lease is never shortened. */
+  /** Grants again what the token has, whose lease is never shortened. */
   #own(entry: Entry, token: string, leaseMs: number): Granted {
-    return this.#grant(entry, token, Math.max(leaseMs, this.#remaining(entry)));
+    const leftMs = (holderWith(entry, token)?.expiresAt ?? 0) - this.#locks.clock.now();
+    return this.#grant(entry, token, Math.max(leaseMs, leftMs));
   }
 
+  /** Beside those that have the lock, which are readers like this one. */
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
     const blockEnd = this.#reserve(0, FENCE_BLOCK);
-    entry.lock = { token, expiresAt: this.#locks.clock.now() + leaseMs };
+    const others = entry.holders.filter((holder) => holder.token !== token);
+    entry.holders = [...others, { token, expiresAt: this.#locks.clock.now() + leaseMs }];
     const fence = blockEnd - FENCE_BLOCK + 1;
     return { kind: 'granted', token, fence, blockEnd, waiters: entry.queue.length };
   }
@@ -343,18 +395,19 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   /** @returns the token that has the lock, if it is one of these */
   #leaveQueue(entry: Entry, tokens: readonly [string, string?]): string | undefined {
     for (const token of tokens) if (token !== undefined) remove(entry, token);
-    return tokens.find((token) => token !== undefined && token === entry.lock?.token);
+    return tokens.find((token) => token !== undefined && holderWith(entry, token) !== undefined);
   }
 
-  /** Grants the lock to the next live waiter, or keeps it from everybody for `keepMs`. */
+  /** Grants the lock to the next live waiter, or keeps it from everybody for `keepMs`, unless others read on. */
   #giveUp(key: string, entry: Entry, token: string, keepMs: number): void {
-    entry.lock = undefined;
+    entry.holders = entry.holders.filter((holder) => holder.token !== token);
+    if (entry.holders.length > 0) return this.#letReadersIn(key, entry);
     if (keepMs === 0) return this.#pass(key, entry);
     this.#keep(key, entry, token, keepMs);
   }
 
   #keep(key: string, entry: Entry, token: string, keepMs: number): void {
-    entry.lock = { token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs };
+    entry.holders = [{ token: `kept:${token}`, expiresAt: this.#locks.clock.now() + keepMs }];
     this.#tellNext(key, this.#living(entry)[0], keepMs);
   }
 
@@ -367,9 +420,30 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return position;
   }
 
-  #remaining(entry: Entry): number {
-    return Math.max(0, (entry.lock?.expiresAt ?? 0) - this.#locks.clock.now());
+  #remaining({ holders }: Pick<Entry, 'holders'>): number {
+    const last = Math.max(0, ...holders.map(({ expiresAt }) => expiresAt));
+    return Math.max(0, last - this.#locks.clock.now());
   }
+}
+
+function isReader(token: string): boolean {
+  return modeOf(token) === 'shared';
+}
+
+function holderWith({ holders }: Entry, token: string): Holder | undefined {
+  return holders.find((holder) => holder.token === token);
+}
+
+/** @param position of the token in the queue, if it has one @param head the first of the other waiters */
+function isTurnOf(token: string, position: number | undefined, head: Waiter | undefined): boolean {
+  if (head === undefined || (position !== undefined && position <= head.position)) return true;
+  return isReader(token) && isReader(head.token);
+}
+
+/** What Redis would have for the key; undefined if it is free. */
+function valueOf(holders: readonly Holder[]): string | undefined {
+  if (holders.length < 2) return holders[0]?.token;
+  return ['shared', ...holders.map((it) => `${Math.round(it.expiresAt)}:${it.token}`)].join(' ');
 }
 
 /** @returns the token's position, if it was in the queue */

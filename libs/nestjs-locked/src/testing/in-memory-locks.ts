@@ -7,9 +7,16 @@ export interface Waiter {
   readonly position: number;
 }
 
+/** A lease, or what keeps a key taken without one. */
+export interface Holder {
+  readonly token: string;
+  expiresAt: number;
+}
+
 /** The state of one key, as in Redis. */
 export interface Entry {
-  lock: { token: string; expiresAt: number } | undefined;
+  /** Those who have the key: none, one, or several readers. */
+  holders: readonly Holder[];
   /** Sorted by position. */
   queue: Waiter[];
   /** Until then, no waiter gets its old position in the queue back. */
@@ -31,15 +38,16 @@ export class InMemoryLocks {
     this.clock = clock;
   }
 
-  /** The state of a key; an expired lease is removed. */
+  /** The state of a key; expired leases are removed. */
   entry(key: string): Entry {
     let entry = this.#entries.get(key);
     if (entry === undefined) {
-      entry = { lock: undefined, queue: [], lapsedUntil: -Infinity };
+      entry = { holders: [], queue: [], lapsedUntil: -Infinity };
       this.#entries.set(key, entry);
     }
-    if (entry.lock !== undefined && entry.lock.expiresAt <= this.clock.now())
-      entry.lock = undefined;
+    const now = this.clock.now();
+    if (entry.holders.some(({ expiresAt }) => expiresAt <= now))
+      entry.holders = entry.holders.filter(({ expiresAt }) => expiresAt > now);
     return entry;
   }
 

@@ -165,7 +165,7 @@ export class TestLocks {
     const locks = this.#locksOf(service);
     const by = this.#holderOf(key, service)?.by;
     if (by === undefined) this.#takeIdleLease(locks, key);
-    if (locks.entry(key).lock !== undefined) {
+    if (locks.entry(key).holders.length > 0) {
       throw new LockConfigError(
         `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already; ${by === undefined ? 'call release() of what hold() returned, or reset()' : 'hold it before that call'}`,
         key,
@@ -184,7 +184,7 @@ export class TestLocks {
   }
 
   /**
-   * Takes the key away from the call that holds it: its `signal` has aborted with a `LockLostError` ('revoked') when
+   * Takes the key away from the call that holds it, or from all that read: its `signal` has aborted with a `LockLostError` ('revoked') when
    * this resolves. The next waiting call gets the key. To simulate a lock that expires because it could not be renewed,
    * call `storeDown()` and `advance(leaseMs)`.
    * @throws LockKeyError for a key that no call can have · LockConfigError if no call of the application holds the key,
@@ -196,14 +196,14 @@ export class TestLocks {
     const { service } = options;
     const locks = this.#locksOf(service);
     await settled();
-    const token = locks.entry(key).lock?.token;
-    if (token === undefined || this.#holderOf(key, service) === undefined) {
+    const { holders } = locks.entry(key);
+    if (holders.length === 0 || this.#holderOf(key, service) === undefined) {
       throw new LockConfigError(
         `Cannot take '${key}' away: no call holds it; await untilHeld('${key}') first`,
         key,
       );
     }
-    this.#takeAway(locks, key, token);
+    for (const { token } of holders) this.#takeAway(locks, key, token);
     await settled();
   }
 
@@ -303,9 +303,8 @@ export class TestLocks {
 
   /** Takes away a lease that is only kept for the next call (`lingerMs`). */
   #takeIdleLease(locks: InMemoryLocks, key: string): void {
-    const token = locks.entry(key).lock?.token;
-    if (token === undefined || !this.#processes.has(processIdOf(token) ?? '')) return;
-    this.#takeAway(locks, key, token);
+    for (const { token } of locks.entry(key).holders)
+      if (this.#processes.has(processIdOf(token) ?? '')) this.#takeAway(locks, key, token);
   }
 
   #takeAway(locks: InMemoryLocks, key: string, token: string): void {

@@ -74,14 +74,15 @@ export class Acquisition {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
+    if (this.#options.mode === 'exclusive') this.#assertNotOnlyRead();
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
-      if (this.#isSeveral) {
+      if (this.#isSeveral && this.#options.mode === 'exclusive') {
         isDone = await this.#takeAtOnce();
       } else if (this.#parentOf(this.#firstKey) === undefined) {
         this.#levels.push(new ReentryLevel(await this.#enter(this.#firstKey)));
-        isDone = !this.#levels.some(isSuspect) && this.#firstLost === -1;
+        isDone = !this.#isSeveral && !this.#levels.some(isSuspect) && this.#firstLost === -1;
       }
       if (!isDone) await this.#takeOneByOne();
       this.#begin();
@@ -90,6 +91,22 @@ export class Acquisition {
       throw error;
     }
     return this.#levels;
+  }
+
+  /**
+   * A reader that asked for the same key exclusively would wait for itself, and two of them for each other.
+   * @throws LockConfigError before any command is sent
+   */
+  #assertNotOnlyRead(): void {
+    for (const key of this.#keys) {
+      const hold = this.#ambient.levelOf(key)?.hold;
+      if (hold?.isShared !== true) continue;
+      const by = hold.label === undefined ? '' : `, by ${hold.label}`;
+      throw new LockConfigError(
+        `Cannot lock '${key}' exclusively here: a call around this one holds it with mode: 'shared'${by}, and would never end; lock it exclusively there, or here after that call`,
+        key,
+      );
+    }
   }
 
   get #firstKey(): string {
@@ -153,7 +170,8 @@ export class Acquisition {
       while (this.#levels.length < this.#keys.length) {
         const missing = this.#keys.slice(this.#levels.length);
         const [key] = missing as [string];
-        if (missing.length > 1 && this.#time.leftMs === 0) {
+        const isTogether = missing.length > 1 && this.#options.mode === 'exclusive';
+        if (isTogether && this.#time.leftMs === 0) {
           await this.#takeTogether(missing); // awaits one more answer instead of one for each key
           break;
         }
@@ -198,6 +216,7 @@ export class Acquisition {
    */
   async #join(parent: ReentryLevel, waitMs: number): Promise<ReentryLevel | undefined> {
     const { key } = parent.hold;
+    if (parent.hold.isShared) return new ReentryLevel(parent.hold, parent);
     // Keys held before the branches forked cannot cause a deadlock between them.
     const later = waitMs === 0 ? undefined : laterThan(key, this.#ambient.heldSince(parent));
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);

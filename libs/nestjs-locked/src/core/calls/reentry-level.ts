@@ -9,19 +9,17 @@ export class ReentryLevel {
   /** Whether a transaction keeps the key for calls inside it, with no call holding it. */
   isOfTransaction = false;
   #mutex: BranchMutex | undefined;
-  /** The mutex of the level that this one has joined. */
+  /** Whether this is the level of the call that acquired the hold. */
+  readonly isRoot: boolean;
+  /** The mutex of the level that this one has joined; undefined for readers, which do not take turns. */
   readonly #around: BranchMutex | undefined;
   #closed: Promise<boolean> | undefined;
 
   constructor(hold: Hold, parent?: ReentryLevel) {
     this.hold = hold;
-    this.#around = parent?.mutex;
+    this.isRoot = parent === undefined;
+    this.#around = hold.isShared ? undefined : parent?.mutex;
     if (parent !== undefined) hold.join();
-  }
-
-  /** Whether this is the level of the call that acquired the hold. */
-  get isRoot(): boolean {
-    return this.#around === undefined;
   }
 
   /** Admits one at a time the branches of this level that request the key again. */
@@ -41,11 +39,11 @@ export class ReentryLevel {
   }
 
   #close(): Promise<boolean> {
-    if (this.#around === undefined) return this.hold.drop();
+    if (this.isRoot) return this.hold.drop();
     const isHeld = !this.hold.isOver;
     this.hold.leave(); // before anything that could fail, because nothing else would do it
     // Branches of this level that were not awaited may still work under the key; the next sibling waits for them.
-    this.mutex.endInside(this.#around);
+    if (this.#around !== undefined) this.mutex.endInside(this.#around);
     return Promise.resolve(isHeld);
   }
 }

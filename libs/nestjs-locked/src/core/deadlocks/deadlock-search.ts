@@ -155,12 +155,11 @@ export class DeadlockSearch implements HoldingWaitUser {
     this.#parts.report({ type: 'deadlock', key, label, template, ring });
   }
 
-  /** What the call waits for that has the key now, under this token. */
+  /** What the calls wait for that have the key now, under this token. */
   #waitsUnder(key: string, token: string): readonly LockWait[] {
-    const occupancy = this.#queues.queueOf(key)?.occupancy;
-    const hold = occupancy?.lease.token === token ? occupancy.inside : undefined;
-    if (hold === undefined) return [];
-    return [...(this.#waits.get(hold) ?? [])].map((wait) => this.#shown(wait));
+    const holds = [...this.#queues.holdsUnder(key, token)];
+    const waits = holds.flatMap((hold) => [...(this.#waits.get(hold) ?? [])]);
+    return waits.map((wait) => this.#shown(wait));
   }
 
   #shown(wait: HoldingWait): LockWait {

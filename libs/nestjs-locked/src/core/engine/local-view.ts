@@ -1,15 +1,20 @@
 import { hostname } from 'node:os';
+import type { LockMode } from '../lock.options.js';
 import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
 import type { LocalQueue } from '../queue/local-queue.js';
+import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
-import { introducedAt, isTokenOf, leaseIdOf } from '../store/lease-token.js';
+import { introducedAt, isTokenOf, modeOf } from '../store/lease-token.js';
 import {
+  type HolderRecord,
   holderOf,
+  holderWith,
   type LockRecord,
   type SurveyedLock,
   type WaiterRecord,
 } from '../store/lock-inspector.js';
 import { lockState } from '../store/lock-state.js';
+import { leaseIdOf, tokensIn } from '../store/shared-value.js';
 import type { Clock } from '../time/clock.js';
 
 /** How many of those that wait are named. */
@@ -32,27 +37,51 @@ export class LocalView {
 
   /** The holder of a key if it is a call of this process. */
   holderOf(key: string): LockHolder | undefined {
-    const occupancy = this.#queues.queueOf(key)?.occupancy;
-    if (occupancy?.isHeld !== true) return undefined;
-    return this.#callHere(occupancy.label);
+    const occupancies = this.#queuesOf(key).map(({ occupancy }) => occupancy);
+    const held = occupancies.find((occupancy) => occupancy?.isHeld === true);
+    return held === undefined ? undefined : this.#callHere(held.label);
+  }
+
+  /** That of the calls that want the key alone, and that of those that read. */
+  #queuesOf(key: string): LocalQueue[] {
+    const queues = [this.#queues.queueOf(key, 'exclusive'), this.#queues.queueOf(key, 'shared')];
+    return queues.filter((queue) => queue !== undefined);
   }
 
   /** The public form of what the store says about a key. */
   infoOf(record: LockRecord): LockInfo {
-    const { key, value, remainingMs, waiters, waitsHere } = record;
-    const queue = this.#queues.queueOf(key);
-    const isOurs = isTokenOf(this.#processId, value) && queue?.occupancy !== undefined;
+    const { key, value, remainingMs, waiters, waitsHere, readers } = record;
+    const queues = this.#queuesOf(key);
+    const [token = ''] = tokensIn(value);
+    const here = isTokenOf(this.#processId, token) ? this.#occupancyOf(key, token) : undefined;
     return {
       key,
       state: lockState(value),
+      mode: modeOf(token),
       leaseId: leaseIdOf(value),
-      holder: isOurs ? this.#callHere(this.holderOf(key)?.label) : holderOf(record),
-      since: introducedAt(value),
+      holder:
+        here === undefined
+          ? holderOf(record)
+          : this.#callHere(here.isHeld ? here.label : undefined),
+      readers: readers.map((reader) => this.#readerOf(key, reader)),
+      since: introducedAt(token),
       remainingMs,
-      fencingToken: isOurs ? queue.occupancy?.fencingToken : undefined,
-      waiters: waiters - (waitsHere ? 1 : 0) + (queue?.waiters ?? 0),
-      queue: this.#queueOf(record.queue, queue),
+      fencingToken: here?.fencingToken,
+      waiters: queues.reduce((sum, queue) => sum + queue.waiters, waiters - waitsHere),
+      queue: this.#queueOf(record.queue, queues),
     };
+  }
+
+  #occupancyOf(key: string, token: string): Occupancy | undefined {
+    const queue = this.#queues.queueOf(key, modeOf(token) ?? 'exclusive');
+    return queue?.occupancies().find(({ lease }) => lease.token === token);
+  }
+
+  #readerOf(key: string, reader: HolderRecord): LockHolder {
+    const here = this.#occupancyOf(key, reader.token);
+    return here === undefined
+      ? holderWith(reader)
+      : this.#callHere(here.isHeld ? here.label : undefined);
   }
 
   /** How many wait for a key, and how long the first of them has waited. */
@@ -60,23 +89,30 @@ export class LocalView {
     key: string,
     { waiters, waitedMs }: SurveyedLock,
   ): { count: number; longestMs: number } {
-    const queue = this.#queues.queueOf(key);
-    if (queue === undefined) return { count: waiters, longestMs: waitedMs };
-    // Without a lease, this process waits in the store for the first of its calls.
-    const waitsHere = queue.occupancy === undefined && waiters > 0 && queue.waiters > 0;
-    const [first] = queue.calls;
-    return {
-      count: waiters - (waitsHere ? 1 : 0) + queue.waiters,
-      longestMs: Math.max(waitedMs, first === undefined ? 0 : this.#clock.now() - first.since),
-    };
+    let [count, longestMs] = [waiters, waitedMs];
+    for (const queue of this.#queuesOf(key)) {
+      // Without a lease, this process waits in the store for the first of its calls.
+      const waitsHere = queue.occupancy === undefined && count > 0 && queue.waiters > 0;
+      const [first] = queue.calls;
+      count += queue.waiters - (waitsHere ? 1 : 0);
+      if (first !== undefined) longestMs = Math.max(longestMs, this.#clock.now() - first.since);
+    }
+    return { count, longestMs };
   }
 
-  /** Puts the calls that wait here in the place of this process. */
-  #queueOf(records: readonly WaiterRecord[], queue: LocalQueue | undefined): LockWaiter[] {
-    const here = queue === undefined ? [] : this.#callsOf(queue);
+  /** Puts the calls that wait here in the place of this process; those of its lease come first. */
+  #queueOf(records: readonly WaiterRecord[], queues: readonly LocalQueue[]): LockWaiter[] {
     const isHere = ({ token }: WaiterRecord): boolean => isTokenOf(this.#processId, token);
-    const inStore = records.flatMap((record) => (isHere(record) ? here : waiterOf(record)));
-    return (records.some(isHere) ? inStore : [...here, ...inStore]).slice(0, MOST_WAITING);
+    const waits = records.filter(isHere).map(({ token }) => modeOf(token));
+    const callsOf = (mode: LockMode | undefined): LockWaiter[] =>
+      queues.filter((queue) => queue.mode === mode).flatMap((queue) => this.#callsOf(queue));
+    const first = queues
+      .filter(({ mode }) => !waits.includes(mode))
+      .flatMap((it) => callsOf(it.mode));
+    const inStore = records.flatMap((record) =>
+      isHere(record) ? callsOf(modeOf(record.token)) : waiterOf(record),
+    );
+    return [...first, ...inStore].slice(0, MOST_WAITING);
   }
 
   #callsOf(queue: LocalQueue): LockWaiter[] {

@@ -5,7 +5,7 @@ import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { LockOverview } from '../lock-overview.js';
-import { leaseIdOf } from '../store/lease-token.js';
+import { leaseIdOf } from '../store/shared-value.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';

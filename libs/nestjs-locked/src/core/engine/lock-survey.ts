@@ -2,6 +2,7 @@ import { keyProblem } from '../keys/lock-key.js';
 import type { LockOverview, OverviewLock } from '../lock-overview.js';
 import { introducedAt } from '../store/lease-token.js';
 import type { LockInspector } from '../store/lock-inspector.js';
+import { tokensIn } from '../store/shared-value.js';
 import type { LocalView } from './local-view.js';
 
 /** How many keys are looked at, which keeps the memory and the time of a look within bounds. */
@@ -32,7 +33,7 @@ export async function surveyLocks(
 ): Promise<Omit<LockOverview, 'waits'>> {
   const { locks, isPartial } = await inspector.survey(pattern, MOST_KEYS);
   const found = [...locks].map(([key, lock]): Candidate => {
-    const since = introducedAt(lock.value ?? '')?.getTime() ?? Infinity;
+    const since = introducedAt(tokensIn(lock.value ?? '')[0] ?? '')?.getTime() ?? Infinity;
     return { key, value: lock.value, ...local.waitersOf(key, lock), since };
   });
   return {

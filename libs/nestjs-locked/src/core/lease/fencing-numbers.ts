@@ -5,13 +5,18 @@ import type { Granted } from '../store/lock-store.js';
  * The fencing numbers that the holds of one lease may use. The store has reserved them, so that no later holder gets a
  * smaller one even if this process dies. A free lock comes with one number, which is enough for most calls; when calls
  * here take turns, renewals reserve more, and the more the longer that lasts.
+ *
+ * All holds of a shared lease have the same number: a reader must be told apart from earlier and later writers, and not
+ * from other readers.
  */
 export class FencingNumbers {
   #first: number;
   #used: number;
   #blockEnd: number;
+  readonly #areShared: boolean;
 
-  constructor({ fence, blockEnd }: Pick<Granted, 'fence' | 'blockEnd'>) {
+  constructor({ fence, blockEnd }: Pick<Granted, 'fence' | 'blockEnd'>, areShared = false) {
+    this.#areShared = areShared;
     this.#first = fence;
     this.#used = fence - 1;
     this.#blockEnd = blockEnd;
@@ -24,10 +29,10 @@ export class FencingNumbers {
 
   /**
    * The highest number used, to report when the lease ends, so that the store can reissue unused reserved numbers; 0 if
-   * there is nothing to correct.
+   * there is nothing to correct, and for a reader, because other readers may have higher ones.
    */
   get toReport(): number {
-    return this.#used === this.#blockEnd ? 0 : this.#used;
+    return this.#areShared || this.#used === this.#blockEnd ? 0 : this.#used;
   }
 
   /** Whether no hold has got a number yet. */
@@ -37,11 +42,12 @@ export class FencingNumbers {
 
   /** Whether the block is used up, so that the store must reserve another one first. */
   get areSpent(): boolean {
-    return this.#used >= this.#blockEnd;
+    return this.#used >= this.#blockEnd && (!this.#areShared || this.areUnused);
   }
 
   /** Whether calls here take turns and will soon have used up the block. */
   get areLow(): boolean {
+    if (this.#areShared) return this.areSpent;
     return this.#used > this.#first && this.#blockEnd - this.#used < this.more(0) / 2;
   }
 
@@ -52,12 +58,14 @@ export class FencingNumbers {
    * clock
    */
   more(expected: number): number {
+    if (this.#areShared) return 1;
     const count = Math.max(FENCE_BLOCK, expected, this.#used - this.#first);
     return Math.min(LARGEST_FENCE_BLOCK, count);
   }
 
-  /** @returns the number of the next hold, greater than all before */
+  /** @returns the number of the next hold, greater than all before, or that of all readers */
   next(): number {
+    if (this.#areShared && !this.areUnused) return this.#used;
     return ++this.#used;
   }
 
@@ -85,5 +93,6 @@ export class FencingNumbers {
   /** Makes the next number greater than this one, which others have seen. */
   raise(seen: number): void {
     this.#used = Math.max(this.#used, seen);
+    if (this.#areShared) this.#first = this.#used + 1;
   }
 }

@@ -95,7 +95,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #introduce(): Introduced {
     const { tokens, store, clock } = this.#parts;
     const looksItself = !store.listensFor(this.#key);
-    return { token: tokens.introduce(this, looksItself, this.#user.label), at: clock.now() };
+    const { label, mode } = this.#user;
+    return { token: tokens.introduce(this, looksItself, label, mode), at: clock.now() };
   }
 
   onFirstReply(reply: AcquireReply): void {

@@ -26,6 +26,8 @@ export interface LeaseUser extends KeyUser {
 
 /** Who is inside, as the lease sees it. */
 export interface LeaseOccupancy {
+  /** Whether the lease is shared with readers of other processes. */
+  readonly isShared: boolean;
   /** Whether another process waits, as far as is known. */
   readonly isWanted: boolean;
   /** Whether a call has the lease, or still works under it after it was lost. */

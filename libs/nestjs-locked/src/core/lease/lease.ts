@@ -65,7 +65,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     const backup = parts.store.backup?.of(key, grant.token);
     const steps = parts.stepsAfter(grant.introducedAt);
     this.deadline = new LeaseDeadline(parts.clock, grant, steps, backup);
-    this.numbers = new FencingNumbers(grant);
+    this.numbers = new FencingNumbers(grant, occupancy.isShared);
     this.renewal = new LeaseRenewal(parts, this, grant, this.deadline, this.numbers);
     this.readiness = new LeaseReadiness(parts.store, grant, this.deadline, this.numbers);
     const { token } = grant;

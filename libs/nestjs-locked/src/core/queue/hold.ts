@@ -84,6 +84,11 @@ export class Hold {
     this.via = via;
   }
 
+  /** Whether other calls, which only read, may have the key at the same time. */
+  get isShared(): boolean {
+    return this.options.mode === 'shared';
+  }
+
   /** The key as `@Locked` has it, or a group of keys. */
   get template(): string {
     return templateOf(this.key, this.options.template);

@@ -10,18 +10,22 @@ import {
   LockQueueFullError,
   LockStoreError,
 } from '../lock.errors.js';
+import type { LockMode } from '../lock.options.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
 import type { Hold } from './hold.js';
-import { Occupancy } from './occupancy.js';
+import type { Occupancy } from './occupancy.js';
+import { SharedOccupancy } from './shared-occupancy.js';
+import { SoleOccupancy } from './sole-occupancy.js';
 import { abortedError, type CallTerms, type CallUser, WaitingCall } from './waiting-call.js';
 import { WaitingCalls } from './waiting-calls.js';
 
 /**
- * The calls of this process that want the same key, served in order of arrival. Together they have one position in the
- * store's queue: the process requests one lease and gives it to one call after another.
+ * The calls of this process that want the same key in the same mode, served in order of arrival. Together they have one
+ * position in the store's queue: the process requests one lease and gives it to one call after another, or to all that
+ * read.
  *
  * Only the queue decides which call is next. It does so at two moments: when a call has come or gone (`#proceed`), and
  * when the lease has become free (`onFree`). The request or the lease reports everything else (`RequestUser`,
@@ -33,6 +37,7 @@ import { WaitingCalls } from './waiting-calls.js';
 export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   scheduled: Scheduled['scheduled'];
   readonly key: string;
+  readonly mode: LockMode;
   readonly #parts: EngineParts;
   /** Called when there is no call, no request and no lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
@@ -51,11 +56,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Set while the lease waits for the next turn of the event loop to go to the next call. */
   #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
+  /** Shared leases that serve only the calls inside, after which they are released. */
+  readonly #parted = new Map<object, Occupancy>();
   /** Whether a request was told to wait since the last lease. */
   #hasWaited = false;
 
-  constructor(parts: EngineParts, key: string, onEmpty: (queue: LocalQueue) => void) {
+  constructor(
+    parts: EngineParts,
+    key: string,
+    mode: LockMode,
+    onEmpty: (queue: LocalQueue) => void,
+  ) {
     this.#parts = parts;
+    this.mode = mode;
     this.#calls = new WaitingCalls(parts);
     this.key = key;
     this.#onEmpty = onEmpty;
@@ -117,6 +130,12 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#occupancy;
   }
 
+  /** That of its lease, and those of the leases that serve only the calls inside. */
+  occupancies(): readonly Occupancy[] {
+    const current = this.#occupancy === undefined ? [] : [this.#occupancy];
+    return this.#parted.size === 0 ? current : [...current, ...this.#parted.values()];
+  }
+
   /** @param store carries out the first command, if one is needed. @default the lock store */
   enter(
     { options, isOneOfSeveral, limits, watched }: Omit<CallTerms, 'key'>,
@@ -156,19 +175,34 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   // ---- who is next ------------------------------------------------------------------------------------------
 
   /**
-   * Gives the lease to the first call. If the lease may not serve it, hands the lease over and requests it again. If
-   * the store must confirm the lease first, or the event loop has not turned for some time, this is called again
-   * afterwards.
+   * Gives the lease to the first call, and a shared one to the others as well. If the lease may not serve a call, hands
+   * the lease over, or leaves it to the calls inside, and requests another one. If the store must confirm the lease
+   * first, or the event loop has not turned for some time, this is called again afterwards.
    */
   onFree(): Promise<boolean> {
     const occupancy = this.#occupancy as Occupancy;
-    const call = this.#calls.first;
-    if (call === undefined) return this.#isClosed ? occupancy.lease.release() : occupancy.rest();
-    if (occupancy.isFree && this.#parts.loopTurn.isLong) return this.#freeAfterLoopTurn(occupancy);
-    if (!occupancy.mayServe(call.options, call.since))
-      return occupancy.requeue(call.options.leaseMs, call.since);
-    const hold = occupancy.handOut(call.options, call.isOneOfSeveral);
-    if (hold !== undefined) this.#serve(call, hold);
+    const { first } = this.#calls;
+    if (first === undefined) return this.#isClosed ? occupancy.lease.release() : occupancy.rest();
+    for (let call: WaitingCall | undefined = first; call !== undefined; call = this.#calls.first) {
+      if (occupancy.isFree && this.#parts.loopTurn.isLong)
+        return this.#freeAfterLoopTurn(occupancy);
+      if (!occupancy.mayServe(call.options, call.since)) {
+        if (occupancy.isOccupied) return this.#partWith(occupancy);
+        return occupancy.requeue(call.options.leaseMs, call.since);
+      }
+      const hold = occupancy.handOut(call.options, call.isOneOfSeveral);
+      if (hold !== undefined) this.#serve(call, hold);
+      if (hold === undefined || this.mode === 'exclusive') break;
+    }
+    return Promise.resolve(true);
+  }
+
+  /** Leaves a shared lease to the calls inside, and requests another one for those that wait. */
+  #partWith(occupancy: Occupancy): Promise<boolean> {
+    occupancy.part();
+    this.#parted.set(occupancy.lease, occupancy);
+    this.#occupancy = undefined;
+    this.#proceed();
     return Promise.resolve(true);
   }
 
@@ -190,26 +224,28 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#failure = undefined;
     this.#stopAwaiting();
     this.#calls.serve(call, hold);
+    if (this.mode === 'shared') return;
     this.#calls.refuseAllAtEnd();
     if (!this.isEmpty) this.#occupancy?.expectCall();
   }
 
   /**
-   * Called after any change: offers an idle lease to the first call, or requests a lease if a call wants one.
+   * Called after any change: offers an open lease to the first call, or requests a lease if a call wants one.
    *
    * No lease is requested while remains of an earlier attempt may still be in the store, which would treat them as
    * another holder: the new attempt would wait for its own process.
    */
   #proceed(store: Acquires = this.#parts.store): void {
     const call = this.#calls.first;
-    if (call !== undefined && this.#occupancy?.isIdle === true) {
+    if (call !== undefined && this.#occupancy?.isOpen === true) {
       void this.onFree().catch(() => {}); // already reported
       return;
     }
     if (this.#request !== undefined || this.#occupancy !== undefined) return;
     if (call === undefined) {
       this.#parts.scheduler.cancel(this);
-      return this.#onEmpty(this);
+      if (this.#parted.size === 0) this.#onEmpty(this);
+      return;
     }
     if (this.scheduled !== undefined) return; // pausing after a failure
     const stuckBy = this.#parts.cleanUp.stuckBy(this.key);
@@ -311,7 +347,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   granted(from: object, grant: LeaseGrant): void {
     this.#detach(from);
-    this.#occupancy = new Occupancy(this.#parts, this.key, this, grant, this.#hasWaited);
+    const Kind = this.mode === 'shared' ? SharedOccupancy : SoleOccupancy;
+    this.#occupancy = new Kind(this.#parts, this.key, this, grant, this.#hasWaited);
     this.#hasWaited = false;
     this.#answered();
     this.#occupancy.lease.start();
@@ -361,6 +398,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   over(from: object, position?: number): void {
+    if (this.#parted.delete(from)) return this.#proceed();
     if (!this.#detach(from)) return;
     this.#position = position;
     this.#proceed();
@@ -388,7 +426,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Called when messages may have been lost, or the server may have changed or be reachable again. */
   lookAgain(): void {
     this.#request?.lookAgain();
-    this.#occupancy?.lookAgain();
+    for (const occupancy of this.occupancies()) occupancy.lookAgain();
     if (this.scheduled === undefined) return;
     this.#parts.scheduler.cancel(this);
     this.#proceed();

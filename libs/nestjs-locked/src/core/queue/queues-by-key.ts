@@ -1,7 +1,9 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
+import type { LockMode } from '../lock.options.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { modeOf } from '../store/lease-token.js';
 import { awaitAnswer } from '../time/await-answer.js';
 import { AcquireTogether } from './acquire-together.js';
 import type { Hold } from './hold.js';
@@ -9,10 +11,14 @@ import { LocalQueue } from './local-queue.js';
 import type { Occupancy } from './occupancy.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
-/** The queues of this process: one for each key that a call here holds or waits for. */
+/**
+ * The queues of this process: one for each key that a call here holds or waits for, and another one for each key that
+ * calls here read. To the store, the two are like those of two processes.
+ */
 export class QueuesByKey {
   readonly #parts: EngineParts;
   readonly #queues = new Map<string, LocalQueue>();
+  readonly #readers = new Map<string, LocalQueue>();
   #isClosed = false;
 
   constructor(parts: EngineParts) {
@@ -24,7 +30,7 @@ export class QueuesByKey {
   }
 
   get size(): number {
-    return this.#queues.size;
+    return this.#queues.size + this.#readers.size;
   }
 
   /**
@@ -32,11 +38,16 @@ export class QueuesByKey {
    * @param terms `isOneOfSeveral`: the call wants other keys too, and the hold does not begin before `Hold.begin`
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
-    return inNeutralContext(() => this.#queueFor(key).enter(terms));
+    return inNeutralContext(() => {
+      const { mode } = terms.options;
+      // An idle lease of the other mode would block the new one. Its release is sent, and so executed, first.
+      this.queueOf(key, mode === 'shared' ? 'exclusive' : 'shared')?.occupancy?.giveUp();
+      return this.#queueFor(key, mode).enter(terms);
+    });
   }
 
   /**
-   * Takes several keys, all or none, with one `acquireTogether` of the store. The holds do not begin before
+   * Takes several keys exclusively, all or none, with one `acquireTogether` of the store. The holds do not begin before
    * `Hold.begin`.
    * @param areAnswered the result of `awaitAnswers`
    * @throws LockNotAcquiredError naming a key that somebody holds or waits for · LockStoreError · LockAbortedError
@@ -89,7 +100,8 @@ export class QueuesByKey {
     const holds = keys.map((key) => {
       // An idle lease would block the new one. Its release is sent, and so executed, first.
       this.#queues.get(key)?.occupancy?.giveUp();
-      return this.#queueFor(key).enter(terms, together);
+      this.#readers.get(key)?.occupancy?.giveUp();
+      return this.#queueFor(key, 'exclusive').enter(terms, together);
     });
     // Handles every rejection from the start, because a call may be refused before the joint command is answered.
     const outcomes = Promise.allSettled(holds);
@@ -109,13 +121,24 @@ export class QueuesByKey {
     if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
   }
 
-  /** The queue of a key that a call here holds or waits for. */
-  queueOf(key: string): LocalQueue | undefined {
-    return this.#queues.get(key);
+  /** The queue of a key that a call here has, or waits for, in this mode. */
+  queueOf(key: string, mode: LockMode): LocalQueue | undefined {
+    return (mode === 'shared' ? this.#readers : this.#queues).get(key);
+  }
+
+  /** The calls here that have the key under this token. */
+  holdsUnder(key: string, token: string): Iterable<Hold> {
+    const queue = this.queueOf(key, modeOf(token) ?? 'exclusive');
+    return queue?.occupancies().find(({ lease }) => lease.token === token)?.holds ?? [];
+  }
+
+  *#all(): Iterable<LocalQueue> {
+    yield* this.#queues.values();
+    yield* this.#readers.values();
   }
 
   occupancies(): Occupancy[] {
-    return [...this.#queues.values()].flatMap(({ occupancy }) => occupancy ?? []);
+    return [...this.#all()].flatMap((queue) => queue.occupancies());
   }
 
   /**
@@ -124,7 +147,7 @@ export class QueuesByKey {
    */
   lookAgain(node?: string): void {
     const { store } = this.#parts;
-    for (const queue of this.#queues.values())
+    for (const queue of this.#all())
       if (node === undefined || store.nodeOf?.(queue.key) === node) queue.lookAgain();
     this.#parts.scheduler.catchUp();
   }
@@ -132,20 +155,22 @@ export class QueuesByKey {
   /** Rejects the waiting calls and releases unused leases. */
   close(): void {
     this.#isClosed = true;
-    for (const queue of [...this.#queues.values()]) queue.close();
+    for (const queue of [...this.#all()]) queue.close();
   }
 
-  #queueFor(key: string): LocalQueue {
-    let queue = this.#queues.get(key);
+  #queueFor(key: string, mode: LockMode): LocalQueue {
+    const queues = mode === 'shared' ? this.#readers : this.#queues;
+    let queue = queues.get(key);
     if (queue === undefined) {
-      queue = new LocalQueue(this.#parts, key, this.#onEmpty);
-      this.#queues.set(key, queue);
+      queue = new LocalQueue(this.#parts, key, mode, this.#onEmpty);
+      queues.set(key, queue);
     }
     return queue;
   }
 
   readonly #onEmpty = (queue: LocalQueue): void => {
-    if (this.#queues.get(queue.key) === queue) this.#queues.delete(queue.key);
+    const queues = queue.mode === 'shared' ? this.#readers : this.#queues;
+    if (queues.get(queue.key) === queue) queues.delete(queue.key);
   };
 }
 

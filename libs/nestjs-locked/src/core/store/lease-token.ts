@@ -1,16 +1,17 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
+import type { LockMode } from '../lock.options.js';
 
 /** How many hex digits a process id has. The scripts find the inbox of a token's process by this length. */
 export const PROCESS_ID_DIGITS = 32;
 
 /**
  * The token of one tenure: the id of the requesting process, a colon and a number that rises with each of its tokens:
- * the time when it was introduced, in microseconds since 1970. If the requesting call has a label, a colon and the
- * label follow. So operators learn both without a command of its own. The number begins with a zero if no messages
+ * the time when it was introduced, in microseconds since 1970. An `s` follows if the lease is shared with other readers,
+ * and if the requesting call has a label, a colon and the label. So operators learn both without a command of its own. The number begins with a zero if no messages
  * reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have no other
  * value, so the format also distinguishes our holders from foreign ones.
  */
-const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(?::(.*))?$`, 's');
+const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(s?)(?::(.*))?$`, 's');
 
 /** What would end the token in a message of the scripts or break a line, and the escape character itself. */
 const ESCAPED = /[%\s]/g;
@@ -24,15 +25,24 @@ export function newProcessId(): string {
  * @param number the time, or one more than that of the token before
  * @param looksItself whether no messages reach the process now
  * @param label of the call that requests the lease
+ * @param mode whether the lease is shared with other readers
  */
 export function leaseToken(
   processId: string,
   number: number,
   looksItself = false,
   label?: string,
+  mode: LockMode = 'exclusive',
 ): string {
-  const token = `${processId}:${looksItself ? '0' : ''}${number}`;
+  const token = `${processId}:${looksItself ? '0' : ''}${number}${mode === 'shared' ? 's' : ''}`;
   return label === undefined ? token : `${token}:${encodedLabel(label)}`;
+}
+
+/** @returns how the lease of this token has its key; undefined if the string is not a token of ours */
+export function modeOf(token: string): LockMode | undefined {
+  const mark = LEASE_TOKEN.exec(token)?.[3];
+  if (mark === undefined) return undefined;
+  return mark === '' ? 'exclusive' : 'shared';
 }
 
 /** Whether this process has, or may have, made the token. */
@@ -56,17 +66,9 @@ export function introducedAt(token: string): Date | undefined {
   return Number.isNaN(time.getTime()) ? undefined : time;
 }
 
-/**
- * @param value what the store has for a key
- * @returns a text that tells it from others, for people and pages; a foreign client may take its value for a secret
- */
-export function leaseIdOf(value: string): string {
-  return createHash('sha256').update(value).digest('hex').slice(0, 16);
-}
-
 /** @returns the label of the call that requested the lease, if it has one */
 export function labelOf(token: string): string | undefined {
-  const label = LEASE_TOKEN.exec(token)?.[3];
+  const label = LEASE_TOKEN.exec(token)?.[4];
   try {
     return label && decodeURIComponent(label);
   } catch {

@@ -1,31 +1,38 @@
 import type { LockHolder } from '../lock-info.js';
 import type { HolderQuestion } from './holder-question.js';
 import { labelOf, processIdOf } from './lease-token.js';
+import { tokensIn } from './shared-value.js';
 
 /** The record of a held key in the store. */
 export interface LockRecord {
   /** Without the prefix of the store. */
   readonly key: string;
-  /** The value of the lock key: a token of ours, or whatever a foreign client wrote. */
+  /** The value of the lock key: a token of ours, all readers, or whatever a foreign client wrote. */
   readonly value: string;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
   /** How many processes wait. */
   readonly waiters: number;
-  /** Whether the process that asks is one of them. */
-  readonly waitsHere: boolean;
-  /** The identity of the holder's process. */
+  /** How many of these places are of the process that asks: one for each mode. */
+  readonly waitsHere: number;
+  /** The identity of the process of the holder, or of the first reader. */
   readonly process: ProcessRecord | undefined;
+  /** The first of several readers, as many as were asked for of those that wait. */
+  readonly readers: readonly HolderRecord[];
   /** The first of those that wait, as many as were asked for. */
   readonly queue: readonly WaiterRecord[];
 }
 
-/** A process that waits for a key. */
-export interface WaiterRecord {
+/** A process that has a key. */
+export interface HolderRecord {
   readonly token: string;
+  readonly process: ProcessRecord | undefined;
+}
+
+/** A process that waits for a key. */
+export interface WaiterRecord extends HolderRecord {
   /** How long it has had its place in the queue, by the clock of the store. */
   readonly waitedMs: number;
-  readonly process: ProcessRecord | undefined;
 }
 
 /** What tells which keys an operator should see, without asking for each of them. */
@@ -76,9 +83,9 @@ export interface LockInspector {
    */
   evictionPolicy(): Promise<string | undefined>;
   /**
-   * Takes the key away from its holder and notifies the holder.
-   * @param value only if the lock key has this value. @default whatever it has
-   * @returns the holder; undefined if nobody held it, if it was just taken away, or if it has another value
+   * Takes the key away from its holder, or from all readers, and notifies them.
+   * @param value only if the leases in this value have it. @default whoever has it
+   * @returns the holder; undefined if nobody held it, if it was just taken away, or if others have it
    */
   revoke(key: string, value?: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
   /**
@@ -96,7 +103,12 @@ export function holderOf({
   value,
   process,
 }: Pick<LockRecord, 'value' | 'process'>): LockHolder | undefined {
-  const processId = processIdOf(value);
-  if (processId === undefined) return undefined;
-  return { processId, host: process?.host, pid: process?.pid, label: labelOf(value) };
+  const [token] = tokensIn(value);
+  return token === undefined ? undefined : holderWith({ token, process });
+}
+
+/** The public form of the record of a holder. */
+export function holderWith({ token, process }: HolderRecord): LockHolder {
+  const processId = processIdOf(token) ?? '';
+  return { processId, host: process?.host, pid: process?.pid, label: labelOf(token) };
 }

@@ -48,7 +48,7 @@ for i = 1, #KEYS / 4 do
   local token, value, reply = ARGV[1 + i], holders[i], {}
   if waiting[i] then noticeLapse() end
   if replies[1] == 'granted' then
-    if value then reply = { mint(prolong(leaseMs), numbers[i], 0) } else reply = { give(token, leaseMs, numbers[i], 0) } end
+    if value then reply = { mint(prolong(value, token, leaseMs), numbers[i], 0) } else reply = { give(token, leaseMs, numbers[i], 0) } end
   elseif value == token then -- sent twice, with another lock lost in between: keep none
     local live = heirsOf[i]
     writeDespiteLack()

@@ -5,7 +5,7 @@ export const inspectScript = new RedisScript(
   'inspect',
   `
 -- KEYS lock, queue · ARGV[1] the process that asks · ARGV[2] how many of those that wait are named
--- returns { value, pttl, waiters, 1 if the process is one of them or else 0, { token, how long it has waited in ms,
+-- returns { value, pttl, waiters, how many of them it is itself, { token, how long it has waited in ms,
 -- token, … } }, or {} = free
 -- A key of another type belongs to another client and is ignored.
 local function read(...)
@@ -19,7 +19,7 @@ if not value then return {} end
 local waiters, waitsHere = read('ZRANGE', KEYS[2], 0, -1), 0
 if waiters == '' then waiters = {} end
 for _, token in ipairs(waiters) do
-  if string.sub(token, 1, #ARGV[1]) == ARGV[1] then waitsHere = 1 end
+  if string.sub(token, 1, #ARGV[1]) == ARGV[1] then waitsHere = waitsHere + 1 end
 end
 local named = ARGV[2] == '0' and '' or read('ZRANGE', KEYS[2], 0, tonumber(ARGV[2]) - 1, 'WITHSCORES')
 if named == '' then named = {} end

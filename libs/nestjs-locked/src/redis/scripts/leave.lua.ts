@@ -14,10 +14,22 @@ export const leaveScript = (settings: ScriptSettings): RedisScript =>
 ${protocolLua(settings)}
 local token, other, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = leaveQueue(token, other)
-if value and isOneOf(value, token, other) then return prolonged(value, leaseMs) end
-if value then return { 'left' } end
+local mine = value and mineOf(value, token, other)
+if mine then return prolonged(value, mine, leaseMs) end
+local readers = readersOf(value)
+if value and not readers then return { 'left' } end
 local live, isMore = living()
 if isMore then return { 'again' } end
+local headReads = live[1] and isReader(live[1].token)
+if isReader(token) and (headReads or not live[1]) then
+  local first, last = give(token, leaseMs, nil, nil, readers)
+  admitReaders()
+  return granted(token, first, last)
+end
+if readers then
+  if headReads then admitReaders() end
+  return { 'left' }
+end
 if not live[1] then return grant(token, leaseMs) end
 noticeLapse()
 handTo(live[1], live[2])

@@ -1,3 +1,4 @@
+import { readersLua } from './readers.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isProlonged } from './script-replies.js';
 
@@ -18,9 +19,23 @@ export const prolongScript = new RedisScript(
 -- ARGV token, leaseMs of each in turn
 -- returns how many were prolonged, and for each lease that was not { its number }, or that is wanted { its number, waiters }
 local call, try = redis.call, redis.pcall
+local function text(number) return string.format('%.0f', number) end
+${readersLua}
 local replies, queues, hasGT = { 0 }, {}, true
 for i = 2, #KEYS, 2 do queues[i / 2] = KEYS[i] end
 local areWanted = call('EXISTS', unpack(queues)) > 0
+
+local function count(i)
+  replies[1] = replies[1] + 1
+  local waiters = areWanted and try('ZCARD', queues[i])
+  if type(waiters) == 'number' and waiters > 0 then replies[#replies + 1] = { i, waiters } end
+end
+
+local function prolongOneOf(lock, value, i)
+  local time = call('TIME')
+  local nowMs = math.floor(time[1] * 1000 + time[2] / 1000)
+  return prolongReader(lock, value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), nowMs)
+end
 
 for i = 1, #queues do
   local lock, ms = KEYS[2 * i - 1], ARGV[2 * i]
@@ -29,11 +44,11 @@ for i = 1, #queues do
     local done = hasGT and try('PEXPIRE', lock, ms, 'GT')
     if done ~= 1 then
       hasGT = done == 0
-      call('PEXPIRE', lock, string.format('%.0f', math.max(call('PTTL', lock), tonumber(ms))))
+      call('PEXPIRE', lock, text(math.max(call('PTTL', lock), tonumber(ms))))
     end
-    replies[1] = replies[1] + 1
-    local waiters = areWanted and try('ZCARD', queues[i])
-    if type(waiters) == 'number' and waiters > 0 then replies[#replies + 1] = { i, waiters } end
+    count(i)
+  elseif type(value) == 'string' and string.find(value, ARGV[2 * i - 1], 1, true) and prolongOneOf(lock, value, i) then
+    count(i)
   elseif type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
     return value
   else

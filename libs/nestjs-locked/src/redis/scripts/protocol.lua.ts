@@ -1,17 +1,21 @@
 import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
 import { fenceLua } from './fence.lua.js';
+import { isReaderLua, readersLua } from './readers.lua.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
  * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter. What a
  * script uses but does not define, such as `lock`, `heirs` and `tell`, is defined here.
  *
- * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX
+ * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX, or all readers (see `readersLua`)
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
  *                            fence: a fencing token that no token in use exceeds, the same key for all locks unless
  *                            they may be on different servers; if it is ahead of the clock, followed by the time when
  *                            it was written, in microseconds of server time
  *                            lapsed: exists for a while after a lease was not released although others waited
+ *
+ * Readers have the lock together. One who comes joins them if nobody waits; otherwise it waits behind, so that no writer
+ * starves. The turn of one reader is the turn of all that wait, so that no reader does either.
  *
  * Five rules hold in every function here:
  *
@@ -55,6 +59,9 @@ local function now()
   end
   return micros
 end
+local function nowMs() return math.floor(now() / 1000) end
+${readersLua}
+${isReaderLua}
 
 ${fenceLua(settings)}
 ${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
@@ -62,14 +69,39 @@ local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCE
 
 -- The process, the count and perhaps a label, separated by colons.
 local function isOurs(value)
-  return string.find(value .. ':', '^%x+:%d+:') ~= nil and string.find(value, ':', 1, true) == 33
+  return string.find(value .. ':', '^%x+:%d+s?:') ~= nil and string.find(value, ':', 1, true) == 33
 end
 
 -- No messages reached the process of this token when it introduced it, so it polls.
 local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS + 2}, ${PROCESS_ID_DIGITS + 2}) == '0' end
 
 local function foreign(value)
-  return (isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:')) and 0 or 1
+  if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
+  return string.find(value, '^shared ') and 0 or 1
+end
+
+-- The readers that have the lock; nil if it is free, or if somebody has it alone.
+local function readersOf(value)
+  if not value then return nil end
+  if isReader(value) then return { { ends = nowMs() + redis.call('PTTL', lock), token = value } } end
+  local readers = readersIn(value, nowMs())
+  return readers[1] and readers
+end
+
+-- Whether this token has the lock, perhaps together with others.
+local function has(value, token)
+  if not value or value == token then return value == token end
+  if not isReader(token) then return false end
+  for _, reader in ipairs(readersIn(value, nowMs())) do
+    if reader.token == token then return true end
+  end
+  return false
+end
+
+-- Which of the two tokens of a waiter has the lock; nil if neither.
+local function mineOf(value, token, other)
+  if has(value, token) then return token end
+  return other ~= '' and has(value, other) and other or nil
 end
 
 local function tell(token, kind, ...)
@@ -78,7 +110,10 @@ local function tell(token, kind, ...)
 end
 
 local function askFor(value)
-  if isOurs(value) then tell(value, 'w') end
+  if isOurs(value) then return tell(value, 'w') end
+  for i, reader in ipairs(readersIn(value, nowMs())) do
+    if i <= LOOK then tell(reader.token, 'w') end
+  end
 end
 
 -- Tells a waiter how long the lease ahead of it lasts unless prolonged.
@@ -109,10 +144,15 @@ local function join(token, score, old)
 end
 
 -- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
--- if already known to the script; 'more' is how many are reserved after it.
-local function give(token, ms, above, more)
+-- if already known to the script; 'more' is how many are reserved after it. 'readers' have the lock already.
+local function give(token, ms, above, more, readers)
   local first, last = mint(ms, above, more)
-  redis.call('SET', lock, token, 'PX', ms)
+  if readers then
+    readers[#readers + 1] = { ends = nowMs() + ms, token = token }
+    writeReaders(lock, readers, nowMs())
+  else
+    redis.call('SET', lock, token, 'PX', ms)
+  end
   return first, last
 end
 
@@ -120,14 +160,16 @@ local function granted(token, first, last) return { 'granted', token, first, las
 
 local function grant(token, leaseMs, above, more) return granted(token, give(token, leaseMs, above, more)) end
 
-local function prolong(leaseMs)
+-- Precondition: the token has the lock.
+local function prolong(value, token, leaseMs)
+  if value ~= token then return prolongReader(lock, value, token, tonumber(leaseMs), nowMs()) end
   local ms = math.max(redis.call('PTTL', lock), tonumber(leaseMs))
   redis.call('PEXPIRE', lock, text(ms))
   return ms
 end
 
 -- The lock already belongs to the sender: its grant, or the reply to an earlier attempt, has not arrived.
-local function prolonged(token, leaseMs) return granted(token, mint(prolong(leaseMs))) end
+local function prolonged(value, token, leaseMs) return granted(token, mint(prolong(value, token, leaseMs))) end
 
 local function queued(token, score, ms, isForeign)
   return { 'queued', token, text(score), ms, isForeign }
@@ -147,8 +189,6 @@ local function leaveQueue(token, other)
   redis.pcall('ZREM', queue, token, other)
   return holder()
 end
-
-local function isOneOf(value, token, other) return value == token or (other ~= '' and value == other) end
 
 -- The first two waiters whose processes listen, except the sender's own two tokens. Drops the dead waiters ahead of
 -- them. The second result is true if there are more to examine, and only dead waiters were found, or other locks have
@@ -193,6 +233,48 @@ local function heirs()
   return {}, false, not string.find(reason, 'WRONGTYPE', 1, true) and reason or nil
 end
 
+-- Lets in all readers that wait and listen, at most LOOK of them, beside those that have the lock. Each is told what it
+-- would have been told if it were the only one.
+local function admitReaders()
+  local entries = redis.call('ZRANGE', queue, 0, LOOK - 1, 'WITHSCORES')
+  local waiting, inboxes = {}, {}
+  for i = 1, #entries, 2 do
+    if isReader(entries[i]) then
+      waiting[#waiting + 1] = { token = entries[i], score = tonumber(entries[i + 1]) }
+      inboxes[#inboxes + 1] = inboxOf(entries[i])
+    end
+  end
+  if #waiting == 0 then return end
+  local listeners, admitted = redis.pcall('PUBSUB', 'NUMSUB', unpack(inboxes)), {}
+  for i, waiter in ipairs(waiting) do
+    if listeners[2 * i] ~= 0 or looksItself(waiter.token) then admitted[#admitted + 1] = waiter end
+  end
+  for _, waiter in ipairs(admitted) do redis.call('ZREM', queue, waiter.token) end
+  local count = waiters()
+  for _, waiter in ipairs(admitted) do
+    local looks = looksItself(waiter.token)
+    local ms = looks and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
+    local first, last = give(waiter.token, ms, nil, 0, readersOf(redis.call('GET', lock)))
+    if not looks and not tell(waiter.token, 'g', first, last, count, ms) then
+      removeReader(lock, redis.call('GET', lock), waiter.token, nowMs())
+      join(waiter.token, waiter.score)
+    end
+  end
+end
+
+-- Called when readers have the lock and a waiter has gone: perhaps it kept others out, which only read.
+local function letReadersIn()
+  local live = living()
+  if live[1] and isReader(live[1].token) then admitReaders() end
+end
+
+-- Takes the lock from one of several readers. Returns whether others read on; if not, it is left with this one alone.
+local function leaveReaders(value, token)
+  local othersRead = removeReader(lock, value, token, nowMs())
+  if othersRead then pcall(letReadersIn) end
+  return othersRead
+end
+
 -- Grants the free lock to a waiter, and informs the next waiter. Returns how long the grant lasts unless accepted;
 -- false means that it could not be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
@@ -204,6 +286,11 @@ local function handTo(waiter, nextWaiter, above)
     return false
   end
   redis.call('ZREM', queue, waiter.token)
+  if isReader(waiter.token) then
+    pcall(admitReaders)
+    local head = redis.pcall('ZRANGE', queue, 0, 0)
+    nextWaiter = head[1] and { token = head[1] }
+  end
   tellNext(nextWaiter, ms)
   return tonumber(ms)
 end
@@ -257,30 +344,47 @@ end
 
 -- Takes the lock for 'me', or a place in the queue. 'old' is the sender's previous waiting token, or 'me'.
 --
--- While the lock is held, the sender joins the queue, at its old place if it had one. If the lock is free, the sender
--- takes it only if no live waiter is ahead; otherwise it hands the lock to the first of them.
+-- While the lock is held, the sender joins the queue, at its old place if it had one. If the lock is free, or the sender
+-- only reads as its holders do, it takes the lock only if no live waiter is ahead. Otherwise, a free lock is handed to
+-- the first of them; a reader takes it as well if that one is a reader.
 local function take(old, me, leaseMs, nowait, keptScore)
   local value = redis.call('GET', lock)
-  if value and (value == me or value == old) then return prolonged(value, leaseMs) end
-  if not value and redis.call('EXISTS', queue) == 0 then return grant(me, leaseMs, nil, 0) end
-  if value and nowait then
+  local mine = value and mineOf(value, me, old)
+  if mine then return prolonged(value, mine, leaseMs) end
+  local reads = isReader(me)
+  local readers = reads and readersOf(value) or nil
+  local isTaken = value and not readers
+  if not isTaken and redis.call('EXISTS', queue) == 0 then
+    return granted(me, give(me, leaseMs, nil, 0, readers))
+  end
+  if isTaken and nowait then
     askFor(value)
     return busy(value)
   end
   local score = not nowait and placeOf(old, me, value and keptScore or '') or nil
+  local live, isMore = {}, false
+  if not isTaken then
+    live, isMore = living(old, me)
+    if isMore then return { 'again' } end
+    if not value then noticeLapse() end
+    local isNext = not live[1] or (score and score <= live[1].score)
+    if isNext or (reads and isReader(live[1].token)) then
+      redis.call('ZREM', queue, old, me)
+      local first, last = give(me, leaseMs, nil, nil, readers)
+      if reads then admitReaders() end
+      return granted(me, first, last)
+    end
+    if nowait and readers then
+      askFor(value)
+      return busy(value)
+    end
+  end
   if value then
     score = join(me, score, old)
     askFor(value)
     local ms = redis.call('PTTL', lock)
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
     return queued(me, score, ms, foreign(value))
-  end
-  local live, isMore = living(old, me)
-  if isMore then return { 'again' } end
-  noticeLapse()
-  if not live[1] or (score and score <= live[1].score) then
-    redis.call('ZREM', queue, old, me)
-    return grant(me, leaseMs)
   end
   if nowait then
     handTo(live[1], live[2])

@@ -17,12 +17,14 @@ local function release(token, used, newToken, leaseMs, keepMs, waitedMs)
   used, keepMs, waitedMs = tonumber(used or 0), tonumber(keepMs or 0), tonumber(waitedMs or 0)
   -- A server out of memory accepts this first command, and then the others too.
   redis.pcall('ZREM', queue, token)
-  if holder() ~= token then
+  local value = holder()
+  if not has(value, token) then
     if newToken == '' then return { 'lost' } end
     local reply = take(newToken, newToken, leaseMs, false, '')
     reply[6] = 'lost' -- appended last: the old token was not in the lock any more
     return reply
   end
+  if value ~= token and leaveReaders(value, token) then return { 'released' } end
   local live, isMore, unknown = heirs()
   if isMore then return { 'again' } end
   if newToken == '' then

@@ -30,8 +30,9 @@ for i = 1, #KEYS / 4 do
   choose(i)
   local token, leaseMs, used = ARGV[4 * i - 3], ARGV[4 * i - 2], tonumber(ARGV[4 * i - 1])
   replies[i] = {}
-  if holder() == token then
-    local ms = prolong(leaseMs)
+  local value = holder()
+  if has(value, token) then
+    local ms = prolong(value, token, leaseMs)
     local blockEnd = 0
     local more = tonumber(ARGV[4 * i])
     if more > 0 then blockEnd = reserve(used, more, ms)

@@ -4,24 +4,29 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Takes the key from its holder, who is notified at once; the next waiter gets the key a second later. The variable
+ * Takes the key from its holder, or from all readers, who are notified at once; the next waiter gets the key a second later. The variable
  * `lock` and all functions except those of Redis and Lua are in `protocolLua`.
  */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
     'revoke',
     `
--- KEYS lock, queue, fence, lapsed · ARGV[1] an id · ARGV[2] the value that the lock must have, if only that one counts
--- returns the holder's value, or nil if nobody held it, if it has just been taken away, or if it has another value
+-- KEYS lock, queue, fence, lapsed · ARGV[1] an id
+-- ARGV[2] the tokens that must have the lock, separated by spaces, if only those count
+-- returns the value, or nil if nobody held it, if it has just been taken away, or if others have it
 ${protocolLua(settings)}
 local REVOKED_MS = ${REVOKED_MS}
 local value = redis.call('GET', lock)
 if not value or string.find(value, '^revoked:') then return false end
-if ARGV[2] and value ~= ARGV[2] then return false end
+local readers = readersIn(value, 0)
+local tokens = {}
+for i, reader in ipairs(readers) do tokens[i] = reader.token end
+if ARGV[2] and (readers[1] and table.concat(tokens, ' ') or value) ~= ARGV[2] then return false end
 local live = heirs()
 writeDespiteLack()
 redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', REVOKED_MS)
 if isOurs(value) then tell(value, 'r') end
+for _, token in ipairs(tokens) do tell(token, 'r') end
 tellNext(live[1], REVOKED_MS)
 return value
 `,

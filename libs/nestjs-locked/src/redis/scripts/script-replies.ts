@@ -53,7 +53,7 @@ export function readAcquireReply(reply: unknown, token: string): Exclude<Acquire
 }
 
 /** What the script of `inspect` knows: not the processes. */
-export interface InspectedLock extends Omit<LockRecord, 'key' | 'process' | 'queue'> {
+export interface InspectedLock extends Omit<LockRecord, 'key' | 'process' | 'readers' | 'queue'> {
   readonly waiting: readonly Omit<WaiterRecord, 'process'>[];
 }
 
@@ -149,7 +149,7 @@ export function readInspectReply(reply: unknown): InspectedLock | undefined {
     value: text(value),
     remainingMs: remaining(pttl),
     waiters: number(waiters),
-    waitsHere: number(waitsHere) === 1,
+    waitsHere: number(waitsHere),
     waiting: waitingIn(list(named)),
   };
 }

@@ -1,3 +1,4 @@
+import { readersLua } from './readers.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
@@ -9,7 +10,16 @@ export const shortReleaseScript = new RedisScript(
   `
 -- KEYS lock · ARGV[1] token · ARGV[2] keepMs: the key stays taken for this long, by nobody; 0 = it is free
 -- returns released | lost
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 'lost' end
+local function text(number) return string.format('%.0f', number) end
+${readersLua}
+local value = redis.call('GET', KEYS[1])
+if value ~= ARGV[1] then
+  local time = redis.call('TIME')
+  local nowMs = math.floor(time[1] * 1000 + time[2] / 1000)
+  local othersRead = value and removeReader(KEYS[1], value, ARGV[1], nowMs)
+  if othersRead then return 'released' end
+  if othersRead == nil or not value then return 'lost' end
+end
 if ARGV[2] == '0' then
   redis.call('DEL', KEYS[1])
 else

@@ -29,9 +29,14 @@ end
 local function takeBack(token, other, used, keepMs)
   local value = leaveQueue(token, other)
   if not value and keepMs > 0 then return keepFree(token, keepMs) end
-  if not value or not isOneOf(value, token, other) then return false end
+  local mine = value and mineOf(value, token, other)
+  if not mine then
+    if readersOf(value) then pcall(letReadersIn) end
+    return false
+  end
+  if value ~= mine and leaveReaders(value, mine) then return false end
   local live, isMore = heirs()
-  if not isMore then giveUp(value, live, used, keepMs) end
+  if not isMore then giveUp(mine, live, used, keepMs) end
   return isMore
 end
 

@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+import { processIdOf } from './lease-token.js';
+
+const MARK = 'shared ';
+
+/**
+ * @param value what the store has for a key: a token, or `shared` and for each reader the end of its lease and its token
+ * @returns the tokens that have the key; none if it is not a call of ours that has it
+ */
+export function tokensIn(value: string): readonly string[] {
+  if (!value.startsWith(MARK)) return processIdOf(value) === undefined ? [] : [value];
+  const readers = value.slice(MARK.length).split(' ');
+  return readers.map((it) => it.slice(it.indexOf(':') + 1)).filter((it) => processIdOf(it));
+}
+
+/** @returns what stays the same in the value of a key as long as the same leases have it */
+export function leasesIn(value: string): string {
+  const tokens = tokensIn(value);
+  return tokens.length === 0 ? value : tokens.join(' ');
+}
+
+/**
+ * @param value what the store has for a key
+ * @returns a text that tells its leases from others, for people and pages; a foreign client may take its value for a
+ * secret
+ */
+export function leaseIdOf(value: string): string {
+  return createHash('sha256').update(leasesIn(value)).digest('hex').slice(0, 16);
+}
