@@ -12,11 +12,6 @@ export type LockMode = 'exclusive' | 'shared';
 
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {
-  /**
-   * 'shared': any number of readers hold the key at once, in all processes, but never beside an exclusive holder. Once
-   * somebody waits for the key exclusively, later readers wait behind. @default 'exclusive'
-   */
-  readonly mode?: LockMode;
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
   readonly waitMs?: number;
   /**
@@ -38,6 +33,11 @@ export interface LockOptions {
    * @default 600_000
    */
   readonly maxHoldMs?: number;
+  /**
+   * 'shared': any number of readers hold the key at once, in all processes, but never beside an exclusive holder. Once
+   * somebody waits for the key exclusively, later readers wait behind. @default 'exclusive'
+   */
+  readonly mode?: LockMode;
   /**
    * false: a fixed lease. It ends `leaseMs` after it was requested, however long the work takes, unless
    * `ensureRemaining` prolongs it; only nested calls share it. @default true

@@ -89,16 +89,16 @@ export const SERVICE_OPTIONS: OptionTable<LockServiceOptions> = {
 
 /** The options of one call. Those without a default here have it in the service. */
 export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
+  waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
+  maxWaiters: { ...ENGINE_OPTIONS.maxWaiters, default: undefined },
+  leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },
+  maxHoldMs: { ...ENGINE_OPTIONS.maxHoldMs, default: undefined },
   mode: {
     default: 'exclusive',
     check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
     otherNames: ['locktype', 'lockmode', 'type', 'kind'],
     text: "`'shared'`: any number of [readers](docs/readers.md) have the key at once, but never beside an exclusive holder",
   },
-  waitMs: { ...ENGINE_OPTIONS.waitMs, default: undefined },
-  maxWaiters: { ...ENGINE_OPTIONS.maxWaiters, default: undefined },
-  leaseMs: { ...ENGINE_OPTIONS.leaseMs, default: undefined },
-  maxHoldMs: { ...ENGINE_OPTIONS.maxHoldMs, default: undefined },
   onBusy: {
     default: 'throw',
     check: must(

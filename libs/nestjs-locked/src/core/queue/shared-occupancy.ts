@@ -28,8 +28,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   readonly #late = new Set<Hold>();
   #isPaused = false;
   readonly #isHandedOver: boolean;
-  /** When the first reader was let in; those that came before are let in as well. */
-  #openedAt: number | undefined;
+  /** Whether all readers that waited for the lease have been let in, whoever wants the key. */
+  #hasServed = false;
   /** Whether another process waits, as far as is known. */
   #isWanted: boolean;
   /** Whether no reader is let in any more, whoever wants the key. */
@@ -129,12 +129,11 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
    * While a reader is inside, the lease is not confirmed for another one: it would be lost to the first as well. The
    * lease of a call with `renew: false` is shared with nobody.
    */
-  mayServe(options: ResolvedLockOptions, waitsSince: number): boolean {
+  mayServe(options: ResolvedLockOptions): boolean {
     this.#suspectWaiters();
     this.#parts.noticeSuspend();
-    this.#openedAt ??= this.#parts.clock.now();
     if (this.#isClosed || this.lease.state === 'over') return false;
-    if (this.#isWanted && waitsSince > this.#openedAt) return false;
+    if (this.#isWanted && this.#hasServed) return false;
     if (!options.renew) return this.lease.readiness.isUnusedFor(options.leaseMs);
     return !this.isOccupied || this.lease.readiness.isFor(options);
   }
@@ -144,6 +143,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (number === undefined) return undefined;
     const via = this.#latest !== undefined ? 'local' : this.#isHandedOver ? 'handed-over' : 'free';
     const hold = new Hold(this.#parts, this.lease, this, number, options, via);
+    if (this.#user.waiters === 1) this.#hasServed = true;
     this.#latest = hold;
     this.#holds.add(hold);
     this.#needLongest();
