@@ -1,6 +1,5 @@
 /** Calls with `mode: 'shared'` in one process: who shares a lease with whom, and what ends that. */
 import { describe, expect, it } from '@jest/globals';
-import { setTimeout as sleep } from 'node:timers/promises';
 import {
   LockCommitUnknownError,
   LockConfigError,
@@ -9,7 +8,9 @@ import {
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { modeOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { eventually } from '../support/eventually.js';
 import { settled } from '../support/fake-clock.js';
+import { makeGate } from '../support/gate.js';
 import { KEY, startScripted } from '../support/scripted-engine.js';
 import { granted, queued, unknown } from '../support/scripted-store.js';
 
@@ -63,8 +64,7 @@ describe('readers of one process', () => {
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
     const locks = await Promise.all(readers);
-    await Promise.all([locks[0], locks[1]].map((lock) => lock?.release()));
-    void locks[2]?.release();
+    for (const lock of locks) void lock.release();
     await released(scripted, ask.command.token);
     await scripted.nothingLeft();
   });
@@ -348,62 +348,62 @@ describe('nested calls', () => {
     await scripted.nothingLeft();
   });
 
-  it('branches that read run side by side under a reader', async () => {
-    const scripted = await startScripted();
-    const { engine, store } = scripted;
+  /** Three branches that end when all of them are inside, or one after the other. */
+  const branchesOf = ({ engine }: Scripted) => {
     let [inside, most] = [0, 0];
     const branch = () =>
       engine.withLock(KEY, SHARED, async () => {
         most = Math.max(most, ++inside);
-        await sleep(5);
+        await settled();
         inside--;
       });
-    const work = engine.withLock(KEY, SHARED, () => Promise.all([branch(), branch(), branch()]));
+    return { run: () => Promise.all([branch(), branch(), branch()]), most: () => most };
+  };
+
+  it('branches that read run side by side under a reader', async () => {
+    const scripted = await startScripted();
+    const { engine, store } = scripted;
+    const branches = branchesOf(scripted);
+    const work = engine.withLock(KEY, SHARED, () => branches.run());
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
-    await sleep(30);
+    await eventually(async () => expect(await store.unanswered()).toEqual(['release']));
     await released(scripted, ask.command.token);
     await work;
-    expect(most).toBe(3);
+    expect(branches.most()).toBe(3);
     await scripted.nothingLeft();
   });
 
   it('branches that read take turns under a call that has the key alone', async () => {
     const scripted = await startScripted();
     const { engine, store } = scripted;
-    let [inside, most] = [0, 0];
-    const branch = () =>
-      engine.withLock(KEY, SHARED, async () => {
-        most = Math.max(most, ++inside);
-        await sleep(5);
-        inside--;
-      });
-    const work = engine.withLock(KEY, {}, () => Promise.all([branch(), branch()]));
+    const branches = branchesOf(scripted);
+    const work = engine.withLock(KEY, {}, () => branches.run());
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
-    await sleep(30);
-    (await store.next('release')).reply({ kind: 'released' });
+    await eventually(async () => expect(await store.unanswered()).toEqual(['release']));
+    store.take('release').reply({ kind: 'released' });
     await work;
-    expect(most).toBe(1);
+    expect(branches.most()).toBe(1);
     await scripted.nothingLeft();
   });
 
   it('a reader that another one has left behind does not end its hold', async () => {
     const scripted = await startScripted();
     const { engine, store } = scripted;
-    let behind: Promise<string> | undefined;
+    const gate = makeGate();
+    let behind: Promise<void> | undefined;
     const work = engine.withLock(KEY, SHARED, async () => {
-      behind = engine.withLock(KEY, SHARED, async () => {
-        await sleep(20);
-        return 'read';
-      });
-      await sleep(1);
+      behind = engine.withLock(KEY, SHARED, () => gate.opened);
+      await settled();
     });
     const ask = await store.next('acquire');
     ask.reply(granted(ask.command.token));
-    await sleep(10);
+    await settled();
+    await settled();
     expect(await store.unanswered()).toEqual([]);
-    expect(await behind).toBe('read');
+    gate.open();
+    await behind;
     await released(scripted, ask.command.token);
     await work;
     await scripted.nothingLeft();
@@ -426,6 +426,41 @@ it('several keys are read one after the other, and all of them are given back if
   expect(await reading).toBeNull();
   await scripted.nothingLeft();
 });
+
+describe('a function that says how each key is wanted', () => {
+  const mode = (key: string) => (key === 'a' ? 'shared' : 'exclusive');
+
+  it('reads one and takes the other alone', async () => {
+    const { engine, store, nothingLeft } = await startScripted();
+    const locking = engine.acquire(['b', 'a'], { mode });
+    for (const key of ['a', 'b']) {
+      const ask = await store.next('acquire');
+      expect(ask.command.key).toBe(key);
+      expect(modeOf(ask.command.token)).toBe(mode(key));
+      ask.reply(granted(ask.command.token));
+    }
+    const lock = await locking;
+    void lock.release();
+    for (let i = 0; i < 2; i++) (await store.next('release')).reply({ kind: 'released' });
+    await nothingLeft();
+  });
+
+  it('must give a mode', async () => {
+    const { engine, nothingLeft } = await startScripted();
+    await expect(engine.acquire(['b', 'a'], { mode: (() => 'read') as never })).rejects.toThrow(
+      "Cannot lock 'a': the function in mode gave 'read' for it; return 'exclusive' or 'shared'",
+    );
+    await nothingLeft();
+  });
+});
+
+it.each(['shared', () => 'shared'] as const)(
+  'with mode %s, nothing keeps the key',
+  async (mode) => {
+    const { engine } = await startScripted();
+    await expect(engine.acquire(KEY, { mode, holdAtLeastMs: 5 })).rejects.toThrow('holdAtLeastMs');
+  },
+);
 
 it('a lost reader is told why in its error', async () => {
   const scripted = await startScripted();

@@ -10,8 +10,10 @@ export type {
   BusyContext,
   GivenWhenBusy,
   LockKeys,
+  LockMode,
   LockOptions,
   LockServiceOptions,
+  ModeOfKey,
   OnBusy,
   WithLockOptions,
 } from './core/lock.options.js';

@@ -10,6 +10,9 @@ export type LockKeys = string | readonly string[];
  */
 export type LockMode = 'exclusive' | 'shared';
 
+/** Says how a call wants each of its keys. It is called with the key, and not with its template. */
+export type ModeOfKey = (key: string) => LockMode;
+
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {
   /** How long to wait for the lock, in milliseconds; 0 = one try, `Infinity` allowed. @default 10_000 */
@@ -35,9 +38,10 @@ export interface LockOptions {
   readonly maxHoldMs?: number;
   /**
    * 'shared': any number of readers hold the key at once, in all processes, but never beside an exclusive holder. Once
-   * somebody waits for the key exclusively, later readers wait behind. @default 'exclusive'
+   * somebody waits for the key exclusively, later readers wait behind. A function says it for each of several keys.
+   * @default 'exclusive'
    */
-  readonly mode?: LockMode;
+  readonly mode?: LockMode | ModeOfKey;
   /**
    * false: a fixed lease. It ends `leaseMs` after it was requested, however long the work takes, unless
    * `ensureRemaining` prolongs it; only nested calls share it. @default true

@@ -95,9 +95,12 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   maxHoldMs: { ...ENGINE_OPTIONS.maxHoldMs, default: undefined },
   mode: {
     default: 'exclusive',
-    check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
+    check: must(
+      "'exclusive' or 'shared', or a function that gives one of them for a key",
+      (value) => value === 'exclusive' || value === 'shared' || typeof value === 'function',
+    ),
     otherNames: ['locktype', 'lockmode', 'type', 'kind'],
-    text: "`'shared'`: any number of [readers](docs/readers.md) have the key at once, but never beside an exclusive holder",
+    text: "`'shared'`: any number of [readers](docs/readers.md) have the key at once, but never beside an exclusive holder. A function says it for each of several keys",
   },
   onBusy: {
     default: 'throw',

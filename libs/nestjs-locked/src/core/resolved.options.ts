@@ -1,5 +1,5 @@
 import { invalidOption } from './lock.errors.js';
-import type { LockMode, LockServiceOptions, WithLockOptions } from './lock.options.js';
+import type { LockMode, LockServiceOptions, ModeOfKey, WithLockOptions } from './lock.options.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import { adviceForEach } from './option-advice.js';
 import {
@@ -16,7 +16,7 @@ import {
 
 /** The options of one call, checked and complete. */
 export interface ResolvedLockOptions {
-  readonly mode: LockMode;
+  readonly mode: LockMode | ModeOfKey;
   readonly waitMs: number;
   readonly maxWaiters: number;
   readonly leaseMs: number;
@@ -117,10 +117,10 @@ const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
   assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS, remedy: remedyForCall });
-  const { mode, holdAtLeastMs = 0 } = options;
-  if (mode !== 'shared' || holdAtLeastMs === 0) return;
+  const { mode = 'exclusive', holdAtLeastMs = 0 } = options;
+  if (mode === 'exclusive' || holdAtLeastMs === 0) return;
   const rule =
-    "must be 0 with mode: 'shared': the key stays taken by nobody, so no reader could have it either";
+    "must be 0 unless mode is 'exclusive': the key stays taken by nobody, so no reader could have it either";
   throw invalidOption('holdAtLeastMs', holdAtLeastMs, `${rule}; leave it out, or lock exclusively`);
 }
 

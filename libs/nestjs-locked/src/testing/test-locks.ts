@@ -184,9 +184,9 @@ export class TestLocks {
   }
 
   /**
-   * Takes the key away from the call that holds it, or from all that read: its `signal` has aborted with a `LockLostError` ('revoked') when
-   * this resolves. The next waiting call gets the key. To simulate a lock that expires because it could not be renewed,
-   * call `storeDown()` and `advance(leaseMs)`.
+   * Takes the key away from the call that holds it, or from all that read it: its `signal` has aborted with a
+   * `LockLostError` ('revoked') when this resolves. The next waiting call gets the key. To simulate a lock that expires
+   * because it could not be renewed, call `storeDown()` and `advance(leaseMs)`.
    * @throws LockKeyError for a key that no call can have · LockConfigError if no call of the application holds the key,
    * or for a wrong option
    */

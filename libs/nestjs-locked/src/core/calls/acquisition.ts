@@ -7,10 +7,12 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
+import type { LockMode } from '../lock.options.js';
 import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { notAcquired } from '../queue/waiting-call.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import { shownValue } from '../runtime/shown-value.js';
 import { templateOf } from '../template-of.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
@@ -49,6 +51,8 @@ export class Acquisition {
   readonly #deadlocks: DeadlockSearch;
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
+  /** How the call wants each key; undefined if it wants all of them alone. */
+  #modes: ReadonlyMap<string, LockMode> | undefined;
   readonly #time: CallTime;
   /** The levels acquired so far: one for each of the first keys, in order. */
   #levels: ReentryLevel[] = [];
@@ -74,11 +78,12 @@ export class Acquisition {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
-    if (this.#options.mode === 'exclusive') this.#assertNotOnlyRead();
+    if (this.#options.mode !== 'exclusive') this.#modes = modesOf(this.#keys, this.#options.mode);
+    this.#assertNotOnlyRead();
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
-      if (this.#isSeveral && this.#options.mode === 'exclusive') {
+      if (this.#isSeveral && this.#modes === undefined) {
         isDone = await this.#takeAtOnce();
       } else if (this.#parentOf(this.#firstKey) === undefined) {
         this.#levels.push(new ReentryLevel(await this.#enter(this.#firstKey)));
@@ -100,7 +105,7 @@ export class Acquisition {
   #assertNotOnlyRead(): void {
     for (const key of this.#keys) {
       const hold = this.#ambient.levelOf(key)?.hold;
-      if (hold?.isShared !== true) continue;
+      if (hold?.isShared !== true || this.#modes?.get(key) === 'shared') continue;
       const by = hold.label === undefined ? '' : `, by ${hold.label}`;
       throw new LockConfigError(
         `Cannot lock '${key}' exclusively here: a call around this one holds it with mode: 'shared'${by}, and would never end; lock it exclusively there, or here after that call`,
@@ -170,7 +175,7 @@ export class Acquisition {
       while (this.#levels.length < this.#keys.length) {
         const missing = this.#keys.slice(this.#levels.length);
         const [key] = missing as [string];
-        const isTogether = missing.length > 1 && this.#options.mode === 'exclusive';
+        const isTogether = missing.length > 1 && this.#modes === undefined;
         if (isTogether && this.#time.leftMs === 0) {
           await this.#takeTogether(missing); // awaits one more answer instead of one for each key
           break;
@@ -197,7 +202,9 @@ export class Acquisition {
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
     this.#time.asksAgain();
-    const options = waitMs === this.#options.waitMs ? this.#options : { ...this.#options, waitMs };
+    const mode = this.#modes?.get(key) ?? 'exclusive';
+    const isAsGiven = waitMs === this.#options.waitMs && mode === this.#options.mode;
+    const options = isAsGiven ? this.#options : { ...this.#options, waitMs, mode };
     const watched = this.#deadlocks.watch(key, options, this.#withOwn(around));
     const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time, watched };
     const entered = this.#queues.enter(terms);
@@ -341,6 +348,23 @@ export class Acquisition {
     const cause: unknown = this.#options.signal?.reason;
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
+}
+
+/** @throws LockConfigError if the function gives no mode for a key */
+function modesOf(
+  keys: readonly string[],
+  mode: ResolvedLockOptions['mode'],
+): ReadonlyMap<string, LockMode> {
+  return new Map(
+    keys.map((key) => {
+      const its: unknown = typeof mode === 'function' ? mode(key) : mode;
+      if (its === 'shared' || its === 'exclusive') return [key, its];
+      throw new LockConfigError(
+        `Cannot lock '${key}': the function in mode gave ${shownValue(its)} for it; return 'exclusive' or 'shared'`,
+        key,
+      );
+    }),
+  );
 }
 
 /** A key later in the order than this one, and held. */

@@ -6,8 +6,8 @@ import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { introducedAt, isTokenOf, modeOf } from '../store/lease-token.js';
 import {
-  type HolderRecord,
   holderOf,
+  type HolderRecord,
   holderWith,
   type LockRecord,
   type SurveyedLock,

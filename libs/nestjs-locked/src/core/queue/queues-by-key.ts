@@ -39,7 +39,7 @@ export class QueuesByKey {
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
     return inNeutralContext(() => {
-      const { mode } = terms.options;
+      const mode = terms.options.mode === 'shared' ? 'shared' : 'exclusive';
       // An idle lease of the other mode would block the new one. Its release is sent, and so executed, first.
       this.queueOf(key, mode === 'shared' ? 'exclusive' : 'shared')?.occupancy?.giveUp();
       return this.#queueFor(key, mode).enter(terms);

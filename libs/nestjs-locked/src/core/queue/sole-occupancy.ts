@@ -13,7 +13,7 @@ import type { Occupancy } from './occupancy.js';
 
 const NOBODY: readonly Hold[] = [];
 
-/** The occupancy of an exclusive lease: which call has it, which had it before, and whether the next one may have it. */
+/** The occupancy of an exclusive lease: which call has it, which had it before, and whether the next may have it. */
 export class SoleOccupancy implements HoldKeeper, Occupancy {
   readonly isShared = false;
   readonly lease: Lease;

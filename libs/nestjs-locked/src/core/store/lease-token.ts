@@ -6,10 +6,11 @@ export const PROCESS_ID_DIGITS = 32;
 
 /**
  * The token of one tenure: the id of the requesting process, a colon and a number that rises with each of its tokens:
- * the time when it was introduced, in microseconds since 1970. An `s` follows if the lease is shared with other readers,
- * and if the requesting call has a label, a colon and the label. So operators learn both without a command of its own. The number begins with a zero if no messages
- * reached the process when it introduced the token, so that it polls for its turn. Our lock keys in Redis have no other
- * value, so the format also distinguishes our holders from foreign ones.
+ * the time when it was introduced, in microseconds since 1970. An `s` follows if the lease is shared with other
+ * readers, and then, if the requesting call has a label, a colon and the label. So operators learn all of it without
+ * further commands. The number begins with a zero if no messages reached the process when it introduced the token, so
+ * that it polls for its turn. Our lock keys in Redis have no other value, except for several readers (`shared-value`),
+ * so the format also distinguishes our holders from foreign ones.
  */
 const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(s?)(?::(.*))?$`, 's');
 

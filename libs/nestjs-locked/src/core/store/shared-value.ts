@@ -4,7 +4,8 @@ import { processIdOf } from './lease-token.js';
 const MARK = 'shared ';
 
 /**
- * @param value what the store has for a key: a token, or `shared` and for each reader the end of its lease and its token
+ * @param value what the store has for a key: a token, or `shared`, and for each reader the end of its lease and its
+ * token
  * @returns the tokens that have the key; none if it is not a call of ours that has it
  */
 export function tokensIn(value: string): readonly string[] {

@@ -14,8 +14,8 @@ import type { ScriptSettings } from './script-settings.js';
  *                            it was written, in microseconds of server time
  *                            lapsed: exists for a while after a lease was not released although others waited
  *
- * Readers have the lock together. One who comes joins them if nobody waits; otherwise it waits behind, so that no writer
- * starves. The turn of one reader is the turn of all that wait, so that no reader does either.
+ * Readers have the lock together. One that comes joins them if nobody waits; otherwise it waits behind, so that no
+ * writer starves. The turn of one reader is the turn of all that wait, so that no reader does either.
  *
  * Five rules hold in every function here:
  *
