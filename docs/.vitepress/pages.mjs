@@ -22,6 +22,7 @@ const SECTIONS = [
     [
       ['keys', 'Keys'],
       ['waiting', 'Waiting and fairness'],
+      ['readers', 'Readers and writers'],
       ['losing-a-lock', 'Losing a lock'],
       ['transactions', 'Transactions'],
       ['transactions-in-depth', 'Transactions in depth'],

@@ -410,6 +410,23 @@ describe('nested calls', () => {
   });
 });
 
+it('a reader that waits behind a waiter that has stopped tells the store so', async () => {
+  const scripted = await startScripted();
+  const { engine, store, clock } = scripted;
+  void engine.acquire(KEY, { ...SHARED, waitMs: 60_000 }).catch(() => {});
+  const ask = await store.next('acquire');
+  ask.reply({ ...queued(ask.command.token), head: 'writer' });
+  const silents: unknown[] = [];
+  for (let i = 0; i < 5; i++) {
+    await clock.advance(5_010);
+    const recheck = await store.next('recheck');
+    silents.push(recheck.command.silent);
+    recheck.reply({ ...queued(recheck.command.newToken), head: i < 3 ? 'writer' : 'other' });
+    await settled();
+  }
+  expect(silents).toEqual([undefined, undefined, 'writer', 'writer', undefined]);
+});
+
 it('several keys are read one after the other, and all of them are given back if one is taken', async () => {
   const scripted = await startScripted();
   const { engine, store } = scripted;

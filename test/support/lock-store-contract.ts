@@ -67,6 +67,11 @@ class Party {
     return `${this.store.processId}:${++this.#count}`;
   }
 
+  /** The token of a reader. */
+  reader(): string {
+    return `${this.token()}s`;
+  }
+
   async acquired(leaseMs = LEASE_MS): Promise<Granted> {
     const reply = await this.ask(this.token(), { leaseMs });
     equal(reply.kind, 'granted');
@@ -119,6 +124,12 @@ class Party {
   recheck({ token, position }: Queued) {
     const newToken = this.token();
     return this.store.recheck({ key: this.#key, token, newToken, leaseMs: LEASE_MS, position });
+  }
+
+  /** A reader looks again, and has seen that the first in the queue has stopped. */
+  passSilent({ token, position }: Queued, silent: string | undefined) {
+    const command = { key: this.#key, token, newToken: this.reader(), leaseMs: LEASE_MS, position };
+    return this.store.recheck(silent === undefined ? command : { ...command, silent });
   }
 
   async renew(token: string, used: number, leaseMs = LEASE_MS, reserves = 10) {
@@ -198,6 +209,24 @@ const PATTERNS: Readonly<Record<string, readonly string[]>> = {
 };
 
 const RULES: Readonly<Record<string, Rule>> = {
+  'a reader passes the first in the queue only if that one has stopped': async ({ a, b }) => {
+    const held = await a.ask(a.reader(), { leaseMs: LONG_MS });
+    equal(held.kind, 'granted');
+    const writer = await a.queued();
+    equal(writer.head, undefined);
+    const waiting = (await b.ask(b.reader())) as Queued;
+    equal(waiting.kind, 'queued');
+    equal(waiting.head, writer.token);
+    const again = (await b.passSilent(waiting, undefined)) as Queued;
+    equal(again.kind, 'queued');
+    const other = (await b.passSilent(again, b.token())) as Queued;
+    equal(other.kind, 'queued');
+    equal((await b.passSilent(other, writer.token)).kind, 'granted');
+    const back = await a.recheck(writer); // it lives after all
+    equal(back.kind, 'queued');
+    equal((back as Queued).position, writer.position);
+  },
+
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
     a,
     b,

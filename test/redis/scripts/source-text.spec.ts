@@ -45,9 +45,7 @@ describe('the comment at the head of a script', () => {
     [
       'revoke',
       scripts.revoke,
-      [
-        "the holder's value, or nil if nobody held it, if it has just been taken away, or if it has another value",
-      ],
+      ['the value, or nil if nobody held it, if it has just been taken away, or if others have it'],
     ],
   ] as const)(
     'of %s names every reply that the tests of the script have seen',

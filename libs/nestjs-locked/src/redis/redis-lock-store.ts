@@ -281,13 +281,11 @@ export class RedisLockStore implements LockStore {
     return this.#run(this.#scripts.acquire, key, args, (reply) => readAcquireReply(reply, token));
   }
 
-  recheck({ key, token, newToken, leaseMs, position }: RecheckCommand): Promise<RecheckReply> {
-    return this.#run(
-      this.#scripts.recheck,
-      key,
-      [token, newToken, leaseMs, position],
-      readRequeueReply,
-    );
+  recheck(command: RecheckCommand): Promise<RecheckReply> {
+    const { key, token, newToken, leaseMs, position, silent } = command;
+    const args = [token, newToken, leaseMs, position];
+    if (silent !== undefined) args.push(silent);
+    return this.#run(this.#scripts.recheck, key, args, readRequeueReply);
   }
 
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {

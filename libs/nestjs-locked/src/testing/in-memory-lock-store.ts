@@ -87,8 +87,12 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     newToken,
     leaseMs,
     position,
+    silent,
   }: RecheckCommand): Promise<Granted | Queued> {
-    return this.#take(key, this.#locks.entry(key), token, newToken, leaseMs, position);
+    const entry = this.#locks.entry(key);
+    const mayDrop = entry.holders.length > 0 && this.#isRead(entry);
+    if (silent !== undefined && mayDrop && entry.queue[0]?.token === silent) remove(entry, silent);
+    return this.#take(key, entry, token, newToken, leaseMs, position);
   }
 
   renew(commands: readonly RenewCommand[]): Promise<RenewReply>[] {
@@ -294,8 +298,12 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   /** Whether nobody has the key, or only readers have it and the token is one of a reader. */
-  #isOpenTo({ holders }: Entry, token: string): boolean {
-    return holders.length === 0 || (isReader(token) && holders.every((it) => isReader(it.token)));
+  #isOpenTo(entry: Entry, token: string): boolean {
+    return entry.holders.length === 0 || (isReader(token) && this.#isRead(entry));
+  }
+
+  #isRead({ holders }: Entry): boolean {
+    return holders.every(({ token }) => isReader(token));
   }
 
   #askFor(key: string, { holders }: Entry): void {
@@ -310,7 +318,10 @@ export class InMemoryLockStore implements LockStore, LockInspector {
 
   #queued(entry: Entry, token: string, position: number): Queued {
     const remainingMs = this.#remaining(entry);
-    return { kind: 'queued', token, position, remainingMs, foreign: false };
+    const reply = { kind: 'queued', token, position, remainingMs, foreign: false } as const;
+    const head = entry.queue[0]?.token;
+    const isBehind = head !== undefined && head !== token;
+    return isBehind && entry.holders.length > 0 && this.#isRead(entry) ? { ...reply, head } : reply;
   }
 
   /** Takes the lock from its holder and grants it to the first live waiter. */

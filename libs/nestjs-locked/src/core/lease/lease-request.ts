@@ -1,4 +1,5 @@
 import { unreachable } from '../runtime/unreachable.js';
+import { SILENT_MS } from '../store/lease-timing.js';
 import type {
   AcquireReply,
   Granted,
@@ -55,6 +56,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #pending: Introduced | undefined;
   /** Our position in the store's queue. */
   #position: number | undefined;
+  /** The first in the queue while readers have the key, and since when it has been there, as far as is known. */
+  #head: { readonly token: string; readonly since: number } | undefined;
   /** Whether a notice that another process wants the key overtook our grant. */
   #wanted = false;
   /** The token from which an operator has taken the key, if that notice overtook the reply with the grant. */
@@ -122,6 +125,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #queued(reply: Queued): void {
     this.#state = 'waiting';
     this.#position = reply.position;
+    this.#noteHead(reply.head);
     this.#recheck.queued(reply);
     this.#user.mustWait();
     if (this.#user.isEmpty) this.leave();
@@ -130,15 +134,35 @@ export class LeaseRequest implements Scheduled, TokenOwner {
 
   // ---- looking again ----------------------------------------------------------------------------------------
 
+  /** A waiter has a new token after each of its re-checks, so the same one for long belongs to one that has stopped. */
+  #noteHead(token: string | undefined): void {
+    if (token === this.#head?.token) return;
+    const since = this.#parts.clock.now();
+    this.#head = token === undefined ? undefined : { token, since };
+  }
+
+  get #silentHead(): string | undefined {
+    const head = this.#head;
+    const isSilent = head !== undefined && this.#parts.clock.now() - head.since >= SILENT_MS;
+    return isSilent ? head.token : undefined;
+  }
+
   onDue(): void {
     if (this.#state !== 'waiting') return;
     const pending = this.#introduce();
     this.#pending = pending;
     this.#recheck.sent();
     const { token: newToken } = pending;
-    const command = { key: this.#key, token: this.token, newToken, leaseMs: this.leaseMs };
+    const silent = this.#silentHead;
+    const command = {
+      key: this.#key,
+      token: this.token,
+      newToken,
+      leaseMs: this.leaseMs,
+      position: this.#position ?? 0,
+    };
     void this.#parts.store
-      .recheck({ ...command, position: this.#position ?? 0 })
+      .recheck(silent === undefined ? command : { ...command, silent })
       .then((reply) => this.#onRecheckReply(pending, reply));
   }
 

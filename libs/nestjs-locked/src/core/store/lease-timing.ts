@@ -21,6 +21,9 @@ export function safetyIntervalMs(leaseMs: number): number {
   return Math.min(Math.ceil(leaseMs / 3), SAFETY_INTERVAL_MS);
 }
 
+/** A waiter that has not re-checked for this long has stopped: three of the longest safety intervals. */
+export const SILENT_MS = 3 * SAFETY_INTERVAL_MS;
+
 /** How long a key stays taken that an operator took from its holder: time for the holder to learn of it and stop. */
 export const REVOKED_MS = 1_000;
 

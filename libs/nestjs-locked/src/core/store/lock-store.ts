@@ -37,6 +37,8 @@ export interface Queued {
   readonly remainingMs: number;
   /** The holder is another kind of client, which does not announce its release. */
   readonly foreign: boolean;
+  /** If readers have the key: the token of the first in the queue, unless that is this one. */
+  readonly head?: string;
 }
 
 /** The key is held, or others wait for it; the token was not queued. */
@@ -76,6 +78,8 @@ export interface RecheckCommand {
   readonly leaseMs: number;
   /** The waiter's position in the queue. */
   readonly position: number;
+  /** The first in the queue, if it has been the same for so long that it must have stopped. It loses its place. */
+  readonly silent?: string;
 }
 /** The reply to a re-check. */
 export type RecheckReply = Granted | Queued | Unknown;

@@ -171,8 +171,9 @@ end
 -- The lock already belongs to the sender: its grant, or the reply to an earlier attempt, has not arrived.
 local function prolonged(value, token, leaseMs) return granted(token, mint(prolong(value, token, leaseMs))) end
 
-local function queued(token, score, ms, isForeign)
-  return { 'queued', token, text(score), ms, isForeign }
+-- With 'head', while readers have the lock and another waiter is the first: its token.
+local function queued(token, score, ms, isForeign, head)
+  return { 'queued', token, text(score), ms, isForeign, head and '', head }
 end
 
 local function busy(value) return { 'busy', redis.call('PTTL', lock), value and foreign(value) or 0 } end
@@ -347,10 +348,18 @@ end
 -- While the lock is held, the sender joins the queue, at its old place if it had one. If the lock is free, or the sender
 -- only reads as its holders do, it takes the lock only if no live waiter is ahead. Otherwise, a free lock is handed to
 -- the first of them; a reader takes it as well if that one is a reader.
-local function take(old, me, leaseMs, nowait, keptScore)
+--
+-- Others keep out the readers behind them as long as readers have the lock. If the first of them is 'silent', as the
+-- sender has seen, it loses its place: it re-checks no more, although its process seems to listen. It comes back to its
+-- place if it lives.
+local function take(old, me, leaseMs, nowait, keptScore, silent)
   local value = redis.call('GET', lock)
   local mine = value and mineOf(value, me, old)
   if mine then return prolonged(value, mine, leaseMs) end
+  local areReading = value and (isReader(value) or string.sub(value, 1, 7) == 'shared ')
+  if areReading and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then
+    redis.call('ZREM', queue, silent)
+  end
   local reads = isReader(me)
   local readers = reads and readersOf(value) or nil
   local isTaken = value and not readers
@@ -384,7 +393,8 @@ local function take(old, me, leaseMs, nowait, keptScore)
     askFor(value)
     local ms = redis.call('PTTL', lock)
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
-    return queued(me, score, ms, foreign(value))
+    local head = areReading and redis.call('ZRANGE', queue, 0, 0)[1]
+    return queued(me, score, ms, foreign(value), head and head ~= me and head or nil)
   end
   if nowait then
     handTo(live[1], live[2])

@@ -10,11 +10,12 @@ export const recheckScript = (settings: ScriptSettings): RedisScript =>
     `
 -- KEYS lock, queue, fence, lapsed
 -- ARGV[1] token · ARGV[2] new token · ARGV[3] leaseMs · ARGV[4] score, for which a dropped waiter comes back to its place
+-- ARGV[5] the first waiter if it is silent, missing otherwise
 -- returns granted token fence blockEnd waiters
 --       | queued newToken score pttl foreign
 --       | again
 ${protocolLua(settings)}
-return take(ARGV[1], ARGV[2], ARGV[3], false, ARGV[4])
+return take(ARGV[1], ARGV[2], ARGV[3], false, ARGV[4], ARGV[5])
 `,
     isGranted,
   );

@@ -182,14 +182,15 @@ function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {
   };
 }
 
-function queued([token, score, pttl, foreign]: unknown[]): Queued {
-  return {
+function queued([token, score, pttl, foreign, , head]: unknown[]): Queued {
+  const reply = {
     kind: 'queued',
     token: String(token),
     position: number(score),
     remainingMs: remaining(pttl),
     foreign: number(foreign) === 1,
-  };
+  } as const;
+  return head === undefined ? reply : { ...reply, head: text(head) };
 }
 
 /** PTTL returns -1 for a key without expiry, and -2 for a key that no longer exists. */
