@@ -124,7 +124,7 @@ describe('a wait that ended because somebody else holds the lock', () => {
   it('does not name a client of another kind', async () => {
     const { clock, waiter } = await start((real) => async (key) => {
       const record = await real(key);
-      return record && { ...record, value: 'redis-py', process: undefined, label: undefined };
+      return record && { ...record, value: 'redis-py', holders: [] };
     });
     const call = waiter.acquire('k', { waitMs: 400 });
     const refused = expect(call).rejects.toMatchObject({ holder: undefined });

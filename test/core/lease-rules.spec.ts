@@ -718,7 +718,7 @@ describe('an operator takes the key away', () => {
   it('from a holder of this process, which knows it as soon as forceRelease has answered [R40]', async () => {
     const { engine, store, held } = await startScripted();
     const { hold, token } = await held();
-    const revoke = async () => ({ value: token, process: undefined }); // the message of the store has not arrived yet
+    const revoke = async () => ({ value: token, holders: [{ token, process: undefined }] }); // the message of the store has not arrived yet
     store.inspector = { ...store.inspector, revoke };
     expect(await engine.forceRelease(KEY)).toBe(true);
     expect(hold.signal.aborted).toBe(true);

@@ -44,7 +44,7 @@ it('the inspector says who holds a lock', async () => {
   const { inspector, holder } = startInspector();
   expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
-    process: { host: 'here', pid: 7 },
+    holders: [{ token: `${holder}:1`, process: { host: 'here', pid: 7 } }],
   });
 });
 
@@ -53,7 +53,7 @@ it('the inspector says what it knows of a lock while the master that knows more 
   expect(await inspector.inspect('a')).toMatchObject({
     value: `${holder}:1`,
     remainingMs: 500,
-    process: undefined,
+    holders: [{ process: undefined }],
   });
 });
 
@@ -69,6 +69,6 @@ it.each([
     await clock.advance(limitMs - 1);
     expect(answers).toEqual([]);
     await clock.advance(1);
-    expect(answers).toMatchObject([{ value: `${holder}:1`, process: undefined }]);
+    expect(answers).toMatchObject([{ value: `${holder}:1`, holders: [{ process: undefined }] }]);
   },
 );

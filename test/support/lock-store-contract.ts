@@ -657,7 +657,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'revoke() takes the key away and tells the holder': async ({ a, b, key }) => {
     const held = await a.acquired();
     const revoked = await b.store.inspector.revoke(key);
-    deepEqual([revoked?.value, typeof revoked?.process?.pid], [held.token, 'number']);
+    deepEqual([revoked?.value, typeof revoked?.holders[0]?.process?.pid], [held.token, 'number']);
     equal(await b.store.inspector.revoke(key), undefined);
     equal((await a.told('revoked')).token, held.token);
     equal((await a.renew(held.token, held.fence)).kind, 'lost');
@@ -685,7 +685,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     const record = await a.store.inspector.inspect(key, 9);
     for (const { waitedMs, process } of record?.queue ?? []) {
       ok(waitedMs >= 0 && waitedMs < 60_000);
-      equal(process?.pid, record?.process?.pid);
+      equal(process?.pid, record?.holders[0]?.process?.pid);
     }
   },
   'survey() finds what is held and who waits': async ({ a, b, key }) => {
@@ -743,7 +743,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
     const record = await b.store.inspector.inspect(key);
     notEqual(record, undefined);
-    deepEqual([introducedAt(record?.value ?? ''), record?.process], [undefined, undefined]);
+    deepEqual([introducedAt(record?.value ?? ''), record?.holders], [undefined, []]);
   },
   'a question reaches the process that has the key, and its answer the one that asks': async ({
     a,

@@ -16,8 +16,8 @@ import type { OperatorServers } from './operator-servers.js';
 /** How many locks are asked for at a time. */
 const MOST_AT_ONCE = 200;
 
-/** How many of several readers are named. */
-const MOST_READERS = 50;
+/** How many of several holders are named. */
+const MOST_HOLDERS = 50;
 
 /** The entries of processes that were read already, because a process may hold many locks. */
 type Entries = Map<string, Promise<ProcessRecord | undefined>>;
@@ -71,7 +71,7 @@ export class LockReader {
     if (value === null || pttl === -2) return undefined;
     const tokens = tokensIn(value);
     const holders = await Promise.all(
-      tokens.slice(0, MOST_READERS).map(async (token) => {
+      tokens.slice(0, MOST_HOLDERS).map(async (token) => {
         return holderWith({ token, process: await this.#processOf(token, entries) });
       }),
     );
@@ -83,7 +83,7 @@ export class LockReader {
       mode: modeOf(token),
       leaseId: leaseIdOf(value),
       holder: holders[0],
-      readers: tokens.length > 1 ? holders : [],
+      holders,
       since: introducedAt(token),
       remainingMs: pttl === -1 ? Infinity : pttl,
       waiters,

@@ -16,10 +16,10 @@ export interface LockInfo {
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
   /**
-   * If several processes hold the key with `mode: 'shared'`: the first 50 of them, of which `holder` is the first.
-   * Otherwise empty.
+   * All processes that hold the key, of which `holder` is the first: with `mode: 'shared'`, there may be several, and 50
+   * are named at most. Empty if `holder` is undefined.
    */
-  readonly readers: readonly LockHolder[];
+  readonly holders: readonly LockHolder[];
   /**
    * When the holder's process asked for the lease, by its own clock. If it had to wait, that is when it last asked,
    * some seconds before it got the lease. Calls of that process may have handed it on since. Undefined like `holder`.

@@ -108,8 +108,7 @@ export class RedisLockInspector implements LockInspector {
       Promise.all(tokens.slice(0, Math.max(1, mostWaiting)).map((token) => withProcess({ token }))),
       Promise.all(waiting.map(withProcess)),
     ]);
-    const readers = tokens.length > 1 ? holders : [];
-    return { key, ...lock, process: holders[0]?.process, readers, queue };
+    return { key, ...lock, holders, queue };
   }
 
   /**
@@ -237,7 +236,7 @@ export class RedisLockInspector implements LockInspector {
   async revoke(
     key: string,
     value?: string,
-  ): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
+  ): Promise<Pick<LockRecord, 'value' | 'holders'> | undefined> {
     const { keys, scripts } = this.#options;
     // A second execution could take the lock from somebody who acquired it in between.
     const redisKeys = (): readonly string[] => keys.of(key);
@@ -245,8 +244,8 @@ export class RedisLockInspector implements LockInspector {
     const held = await this.#runScript(scripts.revoke, redisKeys, args, key, false);
     if (typeof held !== 'string') return undefined;
     const [token] = tokensIn(held);
-    const process = token === undefined ? undefined : await this.#processWith(token, key);
-    return { value: held, process };
+    if (token === undefined) return { value: held, holders: [] };
+    return { value: held, holders: [{ token, process: await this.#processWith(token, key) }] };
   }
 
   async ask(key: string, id: string): Promise<string | undefined> {

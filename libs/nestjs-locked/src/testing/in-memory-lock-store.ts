@@ -4,6 +4,7 @@ import type { HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import { isTokenOf, modeOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type {
+  HolderRecord,
   LockInspector,
   LockRecord,
   LockSurvey,
@@ -176,20 +177,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     const { holders, queue } = this.#locks.entry(key);
     const value = valueOf(holders);
     if (value === undefined) return undefined;
-    const tokens = tokensIn(value); // not the token that keeps the key after a lease
     return {
       key,
       value,
       remainingMs: this.#remaining({ holders }),
       waiters: queue.length,
       waitsHere: queue.filter(({ token }) => isTokenOf(this.processId, token)).length,
-      process: tokens.length > 0 ? THIS_PROCESS : undefined,
-      readers:
-        tokens.length > 1
-          ? tokens
-              .slice(0, Math.max(1, mostWaiting))
-              .map((token) => ({ token, process: THIS_PROCESS }))
-          : [],
+      holders: holdersIn(value).slice(0, Math.max(1, mostWaiting)),
       queue: queue.slice(0, mostWaiting).map(({ token, position }) => ({
         token,
         waitedMs: this.#waitedMs(position),
@@ -230,7 +224,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   async revoke(
     key: string,
     value?: string,
-  ): Promise<Pick<LockRecord, 'value' | 'process'> | undefined> {
+  ): Promise<Pick<LockRecord, 'value' | 'holders'> | undefined> {
     const entry = this.#locks.entry(key);
     const held = valueOf(entry.holders);
     const revoked = `revoked:${key}`;
@@ -239,7 +233,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     for (const { token } of entry.holders) this.#locks.tell({ kind: 'revoked', key, token });
     entry.holders = [{ token: revoked, expiresAt: this.#locks.clock.now() + REVOKED_MS }];
     this.#tellNext(key, this.#living(entry)[0], REVOKED_MS);
-    return { value: held, process: THIS_PROCESS };
+    return { value: held, holders: holdersIn(held) };
   }
 
   async ask(key: string, id: string): Promise<string | undefined> {
@@ -449,6 +443,11 @@ function holderWith({ holders }: Entry, token: string): Holder | undefined {
 function isTurnOf(token: string, position: number | undefined, head: Waiter | undefined): boolean {
   if (head === undefined || (position !== undefined && position <= head.position)) return true;
   return isReader(token) && isReader(head.token);
+}
+
+/** Without a token that keeps the key after a lease. */
+function holdersIn(value: string): HolderRecord[] {
+  return tokensIn(value).map((token) => ({ token, process: THIS_PROCESS }));
 }
 
 /** What Redis would have for the key; undefined if it is free. */

@@ -4,9 +4,8 @@ import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
-import { introducedAt, isTokenOf, modeOf } from '../store/lease-token.js';
+import { introducedAt, isTokenOf, modeOf, processIdOf } from '../store/lease-token.js';
 import {
-  holderOf,
   type HolderRecord,
   holderWith,
   type LockRecord,
@@ -50,37 +49,35 @@ export class LocalView {
 
   /** The public form of what the store says about a key. */
   infoOf(record: LockRecord): LockInfo {
-    const { key, value, remainingMs, waiters, waitsHere, readers } = record;
+    const { key, value, remainingMs, waiters, waitsHere } = record;
     const queues = this.#queuesOf(key);
+    const holders = record.holders.map((holder) => this.#holderWith(key, holder));
     const [token = ''] = tokensIn(value);
-    const here = isTokenOf(this.#processId, token) ? this.#occupancyOf(key, token) : undefined;
     return {
       key,
       state: lockState(value),
       mode: modeOf(token),
       leaseId: leaseIdOf(value),
-      holder:
-        here === undefined
-          ? holderOf(record)
-          : this.#callHere(here.isHeld ? here.label : undefined),
-      readers: readers.map((reader) => this.#readerOf(key, reader)),
+      holder: holders[0],
+      holders,
       since: introducedAt(token),
       remainingMs,
-      fencingToken: here?.fencingToken,
+      fencingToken: this.#occupancyOf(key, token)?.fencingToken,
       waiters: queues.reduce((sum, queue) => sum + queue.waiters, waiters - waitsHere),
       queue: this.#queueOf(record.queue, queues),
     };
   }
 
   #occupancyOf(key: string, token: string): Occupancy | undefined {
+    if (!isTokenOf(this.#processId, token)) return undefined;
     const queue = this.#queues.queueOf(key, modeOf(token) ?? 'exclusive');
     return queue?.occupancies().find(({ lease }) => lease.token === token);
   }
 
-  #readerOf(key: string, reader: HolderRecord): LockHolder {
-    const here = this.#occupancyOf(key, reader.token);
+  #holderWith(key: string, holder: HolderRecord): LockHolder {
+    const here = this.#occupancyOf(key, holder.token);
     return here === undefined
-      ? holderWith(reader)
+      ? holderWith(holder)
       : this.#callHere(here.isHeld ? here.label : undefined);
   }
 
@@ -131,6 +128,6 @@ export class LocalView {
 
 /** @returns nothing for what is no token of ours */
 function waiterOf(record: WaiterRecord): LockWaiter[] {
-  const holder = holderOf({ value: record.token, process: record.process });
-  return holder === undefined ? [] : [{ ...holder, waitedMs: record.waitedMs }];
+  if (processIdOf(record.token) === undefined) return [];
+  return [{ ...holderWith(record), waitedMs: record.waitedMs }];
 }

@@ -6,7 +6,7 @@ import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { LockOverview } from '../lock-overview.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
-import { leaseIdOf } from '../store/shared-value.js';
+import { leaseIdOf, tokensIn } from '../store/shared-value.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 import { type LocalView, MOST_WAITING } from './local-view.js';
@@ -114,8 +114,8 @@ export class LockOperations {
   }
 
   /**
-   * Takes the key from its holder with `revokeScript`, and notifies the holder's `Lease`, which aborts the signal. Both
-   * processes log it.
+   * Takes the key from its holder, or from all readers, with `revokeScript`, and notifies their leases, which abort the
+   * signals. Each process logs it.
    * @param leaseId only if it is held by this lease
    * @returns whether somebody held it @throws LockStoreError
    */
@@ -132,10 +132,11 @@ export class LockOperations {
       return this.#inspector.revoke(key, seen.value);
     });
     if (revoked === undefined) return false;
-    const isOurs = here !== undefined && tokens.isOwn(revoked.value);
+    const held = tokensIn(revoked.value);
+    const isOurs = here !== undefined && tokens.isOwn(held[0] ?? '');
     report({ type: 'force-released', key, holder: isOurs ? here : holderOf(revoked) });
-    // Notifies a holder in this process at once, because the store's message may come later than this result.
-    this.#inbox.message({ kind: 'revoked', key, token: revoked.value });
+    // Notifies holders in this process at once, because the store's message may come later than this result.
+    for (const token of held) this.#inbox.message({ kind: 'revoked', key, token });
     return true;
   }
 

@@ -1,7 +1,6 @@
 import type { LockHolder } from '../lock-info.js';
 import type { HolderQuestion } from './holder-question.js';
 import { labelOf, processIdOf } from './lease-token.js';
-import { tokensIn } from './shared-value.js';
 
 /** The record of a held key in the store. */
 export interface LockRecord {
@@ -15,10 +14,8 @@ export interface LockRecord {
   readonly waiters: number;
   /** How many of these places are of the process that asks: one for each mode. */
   readonly waitsHere: number;
-  /** The identity of the process of the holder, or of the first reader. */
-  readonly process: ProcessRecord | undefined;
-  /** The first of several readers, as many as were asked for of those that wait. */
-  readonly readers: readonly HolderRecord[];
+  /** Those that have it: one, or the first of several readers, at most as many as were asked for of those that wait. */
+  readonly holders: readonly HolderRecord[];
   /** The first of those that wait, as many as were asked for. */
   readonly queue: readonly WaiterRecord[];
 }
@@ -87,7 +84,7 @@ export interface LockInspector {
    * @param value only if the leases in this value have it. @default whoever has it
    * @returns the holder; undefined if nobody held it, if it was just taken away, or if others have it
    */
-  revoke(key: string, value?: string): Promise<Pick<LockRecord, 'value' | 'process'> | undefined>;
+  revoke(key: string, value?: string): Promise<Pick<LockRecord, 'value' | 'holders'> | undefined>;
   /**
    * Asks the process that holds the key which of its calls has it. A `HolderAnswer` with this id comes as a message, if
    * the process is alive and its version knows the question.
@@ -98,13 +95,11 @@ export interface LockInspector {
   answer(question: HolderQuestion, text: string): Promise<void>;
 }
 
-/** @returns undefined if the value is not a token of ours */
+/** @returns the first holder; undefined if it is no call of ours that has the key */
 export function holderOf({
-  value,
-  process,
-}: Pick<LockRecord, 'value' | 'process'>): LockHolder | undefined {
-  const [token] = tokensIn(value);
-  return token === undefined ? undefined : holderWith({ token, process });
+  holders: [first],
+}: Pick<LockRecord, 'holders'>): LockHolder | undefined {
+  return first && holderWith(first);
 }
 
 /** The public form of the record of a holder. */

@@ -53,7 +53,7 @@ export function readAcquireReply(reply: unknown, token: string): Exclude<Acquire
 }
 
 /** What the script of `inspect` knows: not the processes. */
-export interface InspectedLock extends Omit<LockRecord, 'key' | 'process' | 'readers' | 'queue'> {
+export interface InspectedLock extends Omit<LockRecord, 'key' | 'holders' | 'queue'> {
   readonly waiting: readonly Omit<WaiterRecord, 'process'>[];
 }
 
