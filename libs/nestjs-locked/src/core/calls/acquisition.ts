@@ -79,7 +79,6 @@ export class Acquisition {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
     if (this.#options.mode !== 'exclusive') this.#modes = modesOf(this.#keys, this.#options.mode);
-    this.#assertNotOnlyRead();
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
@@ -96,22 +95,6 @@ export class Acquisition {
       throw error;
     }
     return this.#levels;
-  }
-
-  /**
-   * A reader that asked for the same key exclusively would wait for itself, and two of them for each other.
-   * @throws LockConfigError before any command is sent
-   */
-  #assertNotOnlyRead(): void {
-    for (const key of this.#keys) {
-      const hold = this.#ambient.levelOf(key)?.hold;
-      if (hold?.isShared !== true || this.#modes?.get(key) === 'shared') continue;
-      const by = hold.label === undefined ? '' : `, by ${hold.label}`;
-      throw new LockConfigError(
-        `Cannot lock '${key}' exclusively here: a call around this one holds it with mode: 'shared'${by}, and would never end; lock it exclusively there, or here after that call`,
-        key,
-      );
-    }
   }
 
   get #firstKey(): string {
@@ -265,9 +248,14 @@ export class Acquisition {
     }
   }
 
-  /** A non-reentrant call still joins the hold of its transaction: otherwise, it would wait for itself. */
+  /**
+   * A non-reentrant call still joins the hold of its transaction: otherwise, it would wait for itself.
+   * @throws LockConfigError for a reader that wants the key alone: it would wait for itself, and two for each other
+   */
   #parentOf(key: string): ReentryLevel | undefined {
     const level = this.#ambient.levelOf(key);
+    if (level?.hold.isShared === true && this.#modes?.get(key) !== 'shared')
+      throw onlyReads(key, level.hold.label);
     return this.#options.reentrant || level?.isOfTransaction === true ? level : undefined;
   }
 
@@ -364,6 +352,14 @@ function modesOf(
         key,
       );
     }),
+  );
+}
+
+function onlyReads(key: string, label: string | undefined): LockConfigError {
+  const by = label === undefined ? '' : ` (${label})`;
+  return new LockConfigError(
+    `Cannot lock '${key}' exclusively here: the call around this one${by} has it with mode: 'shared', so this one would wait for it, and it for this one; lock the key exclusively there, or here after that call has ended`,
+    key,
   );
 }
 

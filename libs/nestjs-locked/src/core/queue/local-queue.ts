@@ -57,7 +57,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
   /** Shared leases that serve only the calls inside, after which they are released. */
-  readonly #parted = new Map<object, Occupancy>();
+  #parted: Map<object, Occupancy> | undefined;
   /** Whether a request was told to wait since the last lease. */
   #hasWaited = false;
 
@@ -133,7 +133,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** That of its lease, and those of the leases that serve only the calls inside. */
   occupancies(): readonly Occupancy[] {
     const current = this.#occupancy === undefined ? [] : [this.#occupancy];
-    return this.#parted.size === 0 ? current : [...current, ...this.#parted.values()];
+    return this.#parted === undefined ? current : [...current, ...this.#parted.values()];
   }
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
@@ -200,6 +200,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Leaves a shared lease to the calls inside, and requests another one for those that wait. */
   #partWith(occupancy: Occupancy): Promise<boolean> {
     occupancy.part();
+    this.#parted ??= new Map();
     this.#parted.set(occupancy.lease, occupancy);
     this.#occupancy = undefined;
     this.#proceed();
@@ -244,7 +245,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     if (this.#request !== undefined || this.#occupancy !== undefined) return;
     if (call === undefined) {
       this.#parts.scheduler.cancel(this);
-      if (this.#parted.size === 0) this.#onEmpty(this);
+      if (this.#parted === undefined || this.#parted.size === 0) this.#onEmpty(this);
       return;
     }
     if (this.scheduled !== undefined) return; // pausing after a failure
@@ -398,7 +399,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   over(from: object, position?: number): void {
-    if (this.#parted.delete(from)) return this.#proceed();
+    if (this.#parted?.delete(from) === true) return this.#proceed();
     if (!this.#detach(from)) return;
     this.#position = position;
     this.#proceed();
