@@ -1,7 +1,7 @@
 import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
 import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import type { LockServiceOptions } from '../core/lock.options.js';
+import type { LockMode, LockServiceOptions } from '../core/lock.options.js';
 import type { LockEvent, LockNesting } from '../core/lock-events.js';
 import {
   assertOptions,
@@ -14,10 +14,10 @@ import {
 import { CALL_OPTIONS } from '../core/option-tables.js';
 import { resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
-import { leaseToken, processIdOf } from '../core/store/lease-token.js';
+import { leaseToken, modeOf, processIdOf } from '../core/store/lease-token.js';
 import { LockService } from '../nest/lock.service.js';
 import { InMemoryLockStore } from './in-memory-lock-store.js';
-import type { InMemoryLocks } from './in-memory-locks.js';
+import type { Holder, InMemoryLocks } from './in-memory-locks.js';
 import { InterruptibleStore, StoreLine } from './interruptible-store.js';
 import { type LockCall, RecordedCalls } from './recorded-calls.js';
 import { recordedEngine } from './recorded-engine.js';
@@ -39,6 +39,8 @@ export interface ServiceOfTest {
 
 /** The options of a key held by somebody else. */
 export interface HoldOptions extends ServiceOfTest {
+  /** 'shared': they only read, so that readers of the application are let in. @default 'exclusive' */
+  readonly mode?: LockMode;
   /** How long until the key is free again, in milliseconds, as after a crash. @default it is held until `release()` */
   readonly forMs?: number;
   /** What `LockNotAcquiredError.holder` and `inspect` show as the holder's label. @default none */
@@ -51,6 +53,10 @@ const HOLD_OPTIONS: OptionTable<HoldOptions> = {
   ...SERVICE_OF_TEST,
   forMs: { default: Infinity, check: milliseconds },
   label: { check: CALL_OPTIONS.label.check },
+  mode: {
+    default: 'exclusive',
+    check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
+  },
 };
 
 /** Somebody else who holds a key: to the application, another process. */
@@ -161,18 +167,20 @@ export class TestLocks {
   hold(key: string, options: HoldOptions = {}): OtherHolder {
     assertLockKey(key);
     assertOptions(HOLD_OPTIONS, options);
-    const { forMs, label, service } = withDefaults(HOLD_OPTIONS, options);
+    const { forMs, label, mode, service } = withDefaults(HOLD_OPTIONS, options);
     const locks = this.#locksOf(service);
     const by = this.#holderOf(key, service)?.by;
     if (by === undefined) this.#takeIdleLease(locks, key);
-    if (locks.entry(key).holders.length > 0) {
+    const readsToo = ({ token }: Holder): boolean =>
+      mode === 'shared' && modeOf(token) === 'shared';
+    if (!locks.entry(key).holders.every(readsToo)) {
       throw new LockConfigError(
         `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already; ${by === undefined ? 'call release() of what hold() returned, or reset()' : 'hold it before that call'}`,
         key,
       );
     }
     const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
-    const token = leaseToken(other.processId, locks.clock.wallNow() * 1_000, false, label);
+    const token = leaseToken(other.processId, locks.clock.wallNow() * 1_000, false, label, mode);
     void other.acquire({ key, token, leaseMs: forMs, nowait: true });
     const release = (): void => {
       this.#others.delete(holder);
