@@ -52,8 +52,14 @@ export const ROOMS = [
     packages: [],
   },
   {
+    name: 'core/leader',
+    rooms: ['core', 'core/runtime', 'core/keys', 'core/store', 'core/lease', 'core/calls'],
+    packages: [],
+  },
+  {
     name: 'core/engine',
     rooms: [
+      'core/leader',
       'core/deadlocks',
       'core',
       'core/runtime',

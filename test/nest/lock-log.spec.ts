@@ -35,6 +35,30 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^warn Lock 'stock:1' is kept although its work has ended: /,
   ],
   [
+    { type: 'elected', ...lock, fencingToken: 7 },
+    /^log This process leads: it has lock 'stock:1' of 'StockService\.take'$/,
+  ],
+  [
+    { type: 'deposed', ...lock, reason: 'expired' },
+    /^log This process no longer leads: lock 'stock:1' of 'StockService\.take' \(expired\)$/,
+  ],
+  [
+    { type: 'leader-failed', ...lock, error: new Error('no mail server'), retryInMs: 1_200.4 },
+    /^error The work of the leader under lock 'stock:1' of 'StockService\.take' has failed: no mail server\. The lock is released, and this process campaigns again in 1200 ms$/,
+  ],
+  [
+    { type: 'leader-failed', ...lock, error: 'no', retryInMs: undefined },
+    /^error The work of the leader under lock .* has failed: 'no'\. Its campaign has ended$/,
+  ],
+  [
+    { type: 'leader-overdue', ...lock, sinceMs: 10_000 },
+    /^warn The work of the leader under lock 'stock:1' .* still runs, 10000 ms after its signal has aborted\. Until it ends, this process does not campaign again: /,
+  ],
+  [
+    { type: 'campaign-failed', ...lock, cause },
+    /^warn Cannot campaign for lock 'stock:1' .*, trying again: the reason$/,
+  ],
+  [
     { type: 'renewal-unknown', ...lock, remainingMs: 900.4, cause, isAway: false },
     /^warn Lock 'stock:1' of 'StockService.take' could not be renewed, trying again for 900 ms: the reason$/,
   ],

@@ -820,7 +820,7 @@ describe('TestLocks', () => {
       await expectHeld(third);
     });
 
-    it('keeps the process alive for waiting calls, not for forgotten locks', async () => {
+    it('keeps the process alive for waiting calls, not for forgotten locks or candidates', async () => {
       const program = `
         import 'reflect-metadata';
         import { TestLocks } from 'nestjs-locked/testing';
@@ -828,6 +828,8 @@ describe('TestLocks', () => {
         locks.hold('a');
         await locks.service().acquire('a').catch(({ code }) => console.log(code));
         await locks.service().acquire('b', { leaseMs: 60_000 });
+        locks.service().lead('a', async () => {});
+        await locks.untilWaiting('a');
       `;
       const from = performance.now();
       const args = ['--input-type=module', '--eval', program];

@@ -39,6 +39,7 @@ export type {
   LockEventMessage,
   LockHoldMessage,
 } from './core/events/lock-messages.js';
+export type { DeposedReason, Leadership, LeaderWork, LeadOptions } from './core/leadership.js';
 export type { LockEvent, LockNesting } from './core/lock-events.js';
 export type {
   FenceOptions,

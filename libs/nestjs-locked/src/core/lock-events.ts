@@ -1,3 +1,4 @@
+import type { DeposedReason } from './leadership.js';
 import type { LockLostError, LockStoreError } from './lock.errors.js';
 import type { LockHolder, LockWait } from './lock-info.js';
 
@@ -89,6 +90,29 @@ export type LockEvent =
    * label is that of the call, the ring as in `LockDeadlockError`.
    */
   | (OfLock & { readonly type: 'deadlock'; readonly ring: readonly LockWait[] })
+  /** This process leads from now on (`lead`); its work begins. */
+  | (OfLock & { readonly type: 'elected'; readonly fencingToken: number })
+  /**
+   * This process no longer leads. If its lock was lost, its work may still run; otherwise, it has ended, and the lock
+   * is released next.
+   */
+  | (OfLock & { readonly type: 'deposed'; readonly reason: DeposedReason })
+  /**
+   * The work of a leader has thrown. Its lock is released, and the process campaigns again after a pause; without one,
+   * its campaign has ended.
+   */
+  | (OfLock & {
+      readonly type: 'leader-failed';
+      readonly error: unknown;
+      readonly retryInMs: number | undefined;
+    })
+  /**
+   * The signal of a leader has aborted a while ago, and its work still runs. Until it ends, this process does not
+   * campaign again. Reported once each time.
+   */
+  | (OfLock & { readonly type: 'leader-overdue'; readonly sinceMs: number })
+  /** The lock of a leader could not be requested; the process tries again. Reported once until it leads. */
+  | (OfLock & { readonly type: 'campaign-failed'; readonly cause: Error })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /**

@@ -1,3 +1,4 @@
+import type { LeadOptions } from './leadership.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
 import { flag, must, type OptionTable, shortText, wholeNumber } from './option.js';
 import { TRANSACTION_OPTIONS, type TransactionOptions } from './transaction.options.js';
@@ -142,4 +143,11 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     check: must('an AbortSignal; pass controller.signal', (value) => value instanceof AbortSignal),
     text: 'Cancels the wait; not for `@Locked`',
   },
+};
+
+/** The options of a leader. */
+export const LEAD_OPTIONS: OptionTable<LeadOptions> = {
+  leaseMs: CALL_OPTIONS.leaseMs,
+  maxHoldMs: { ...CALL_OPTIONS.maxHoldMs, default: Infinity },
+  label: CALL_OPTIONS.label,
 };

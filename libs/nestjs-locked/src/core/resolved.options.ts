@@ -1,3 +1,4 @@
+import type { LeadOptions } from './leadership.js';
 import { invalidOption } from './lock.errors.js';
 import type { LockMode, LockServiceOptions, ModeOfKey, WithLockOptions } from './lock.options.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
@@ -6,6 +7,7 @@ import {
   CALL_OPTIONS,
   ENGINE_OPTIONS,
   type EngineOptions,
+  LEAD_OPTIONS,
   SERVICE_OPTIONS,
 } from './option-tables.js';
 import {
@@ -153,6 +155,25 @@ function frozen(options: WithLockOptions): WithLockOptions {
   const same = Object.freeze({ ...options });
   checkedOptions.add(same);
   return same;
+}
+
+const NOT_FOR_LEADERS: Readonly<Record<string, string>> = {
+  ...NOT_FOR_CALLS,
+  ...adviceForEach(
+    Object.keys(CALL_OPTIONS),
+    'leave it out: a leader waits until it is elected, and leads until its work ends',
+  ),
+  signal: 'leave it out, and call resign() of what lead returns',
+};
+
+/**
+ * The options of the calls by which a leader takes its lock.
+ * @returns them, checked and frozen @throws LockConfigError naming option, value and what is allowed
+ */
+export function resolveLeadOptions(options: LeadOptions): WithLockOptions {
+  assertOptions(LEAD_OPTIONS, options, { elsewhere: NOT_FOR_LEADERS });
+  const known = withDefaults(LEAD_OPTIONS, options);
+  return checkedOnce({ ...known, waitMs: Infinity, maxWaiters: Infinity });
 }
 
 /**

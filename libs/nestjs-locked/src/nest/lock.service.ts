@@ -8,6 +8,7 @@ import {
 } from '../core/engine/lock-runner.js';
 import { KeyTemplate } from '../core/keys/key-template.js';
 import { assertLockKey } from '../core/keys/lock-key.js';
+import type { Leadership, LeaderWork, LeadOptions } from '../core/leadership.js';
 import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type {
@@ -167,6 +168,34 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
    */
   tryAcquire(key: LockKeys, options?: LockOptions): Promise<Lock | null> {
     return LockService.#engineOf(this).tryAcquire(key, options);
+  }
+
+  /**
+   * Makes this process a candidate for a task that one process must do at a time, for as long as it lives: the work
+   * runs while this process holds the lock, and another process takes over when this one ends.
+   *
+   * - The signal of the work aborts when the lock is lost, with a `LockLostError`; when the work has ended, the process
+   *   campaigns again, until then it does not. It also aborts when the application closes or `resign` is called, with a
+   *   `LockAbortedError`: the lock is released when the work has ended.
+   * - When the work returns while it holds the lock, the process resigns, and its campaign has ended.
+   * - When the work throws, that is logged, and the process campaigns again after a pause of one second, and longer
+   *   each time, up to a minute. Meanwhile, another process may lead.
+   * - If Redis is away, the campaign goes on.
+   *
+   * The work does not run in the context of this call: neither in its request, nor under its locks.
+   *
+   * @example this.locks.lead('mail-pump', (signal) => this.pump(signal)); // in onApplicationBootstrap
+   * @returns at once; the campaign goes on until its `done` resolves
+   * @throws LockConfigError for a wrong option, or if this service campaigns for the key already · LockKeyError for an
+   * invalid key · LockInTransactionError inside an open transaction · LockAbortedError while the application is closing
+   */
+  lead(key: string, work: LeaderWork): Leadership;
+  lead(key: string, options: LeadOptions, work: LeaderWork): Leadership;
+  lead(key: string, optionsOrWork: LeadOptions | LeaderWork, work?: LeaderWork): Leadership {
+    const engine = LockService.#engineOf(this);
+    return typeof optionsOrWork === 'function'
+      ? engine.lead(key, {}, optionsOrWork)
+      : engine.lead(key, optionsOrWork, work as LeaderWork);
   }
 
   /**

@@ -23,11 +23,14 @@ export class LockMetrics {
   readonly #losses;
   readonly #transactions;
   readonly #deadlocks;
+  readonly #leaders;
   /** Calls that wait, and locks that are held since the given moment: those that were counted. */
   readonly #waiting = new WeakSet<object>();
   readonly #heldSince = new Map<object, { readonly at: number; readonly name: string }>();
   /** The attributes of those that were held since the last observation, by name: of those held no more, it is 0. */
   readonly #seen = new Map<string, Attributes>();
+  /** The locks of the leaders that were counted. */
+  readonly #leading = new Set<string>();
   readonly #subscriptions: readonly (() => void)[];
 
   constructor(meter: Meter) {
@@ -65,6 +68,10 @@ export class LockMetrics {
     this.#deadlocks = meter.createCounter('nestjs_locked.deadlocks', {
       description: 'The waits that were ended because calls waited for each other in a ring.',
       unit: '{call}',
+    });
+    this.#leaders = meter.createUpDownCounter('nestjs_locked.leaders', {
+      description: 'The keys for which this process leads.',
+      unit: '{key}',
     });
     this.#oldest = meter.createObservableGauge('nestjs_locked.hold.oldest', {
       description: 'How long the oldest of the locks that are held has been held.',
@@ -130,6 +137,13 @@ export class LockMetrics {
       this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: event.outcome });
     } else if (event.type === 'deadlock') {
       this.#deadlocks.add(1, attributes);
+    } else if (event.type === 'elected') {
+      this.#leading.add(JSON.stringify([service, event.key]));
+      this.#leaders.add(1, attributes);
+    } else if (event.type === 'deposed') {
+      // Others were elected before they were counted.
+      const wasCounted = this.#leading.delete(JSON.stringify([service, event.key]));
+      if (wasCounted) this.#leaders.add(-1, attributes);
     } else if (event.type === 'commit-unknown') {
       this.#transactions.add(1, { ...attributes, [ATTRIBUTE.outcome]: 'unknown' });
     }

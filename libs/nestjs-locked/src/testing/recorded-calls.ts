@@ -22,7 +22,10 @@ export type LockOutcome =
 
 /** One call that requested a lock: a plain object, to be compared as a whole. */
 export interface LockCall {
-  /** The caller: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire` or `tryAcquire`. */
+  /**
+   * The caller: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire`, `tryAcquire` or
+   * `lead`.
+   */
   readonly by: string;
   /** The requested keys, in the order of the call. */
   readonly keys: readonly string[];
@@ -133,7 +136,8 @@ export class RecordedCalls {
     };
     const call = new RecordedCall(by, keys, service, answered);
     if (this.keeps) this.#calls.push(call);
-    this.#waiting.add(call);
+    // A candidate waits for as long as the application lives.
+    if (by !== 'lead') this.#waiting.add(call);
     this.#changed();
     return call;
   }

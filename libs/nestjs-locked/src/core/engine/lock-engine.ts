@@ -7,6 +7,8 @@ import type { ReentryLevel } from '../calls/reentry-level.js';
 import { currentTransaction } from '../calls/transaction-registry.js';
 import { ACQUIRE } from '../events/lock-channels.js';
 import { inOrder } from '../keys/key-order.js';
+import { Campaigns } from '../leader/campaigns.js';
+import type { Leadership, LeaderWork, LeadOptions } from '../leadership.js';
 import {
   LockConfigError,
   LockDeadlockError,
@@ -60,6 +62,7 @@ export class LockEngine implements LockRunner {
   readonly #holders: HolderLookup;
   readonly #operations: LockOperations;
   readonly #lifetime: EngineLifetime;
+  readonly #campaigns: Campaigns;
 
   constructor({
     clock = systemClock,
@@ -81,6 +84,11 @@ export class LockEngine implements LockRunner {
     const inbox = new EngineInbox(parts, queues, questions);
     this.#lifetime = new EngineLifetime(parts, queues, inbox, this.#handedOut, this.inTransactions);
     this.#operations = new LockOperations(parts, this.#lifetime, inbox, local, questions);
+    this.#campaigns = new Campaigns({
+      parts,
+      withLock: (key, options, work) => this.withLock(key, options, work, 'lead', key),
+      current: (key) => this.current(key),
+    });
   }
 
   // ---- beginning and end ------------------------------------------------------------------------------------
@@ -95,8 +103,9 @@ export class LockEngine implements LockRunner {
     this.#lifetime.openLater(cause);
   }
 
-  /** Grants no new locks, and rejects waiting calls. Holds are kept and renewed. */
+  /** Grants no new locks, rejects waiting calls and ends campaigns. Holds are kept and renewed. */
   drain(): void {
+    this.#campaigns.close();
     this.#lifetime.drain();
   }
 
@@ -107,6 +116,7 @@ export class LockEngine implements LockRunner {
    * @param limitMs the total time limit
    */
   close(limitMs: number): Promise<void> {
+    this.#campaigns.close();
     return this.#lifetime.close(limitMs);
   }
 
@@ -166,6 +176,11 @@ export class LockEngine implements LockRunner {
       return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
     return this.#handedOut.run(levels, work);
+  }
+
+  /** Begins a campaign. @throws LockKeyError · LockConfigError · LockInTransactionError · LockAbortedError */
+  lead(key: string, options: LeadOptions, work: LeaderWork): Leadership {
+    return this.#campaigns.begin(key, options, work);
   }
 
   /** @returns one re-entry level for each key, all of them held */

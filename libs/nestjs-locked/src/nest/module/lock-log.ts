@@ -5,6 +5,7 @@ import type { LockEvent } from '../../core/lock-events.js';
 import { evictionWarning } from '../../core/lock-health.js';
 import { lockName } from '../../core/lock-name.js';
 import { LOG_CONTEXT } from '../../core/log-context.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 
 /** What keeps a lock after its work has ended. */
 const OUTLIVED_BY = {
@@ -66,6 +67,24 @@ export class LockLog {
       case 'deadlock':
         this.#logger.error(
           `The call that waited for lock ${lockName(event)} has ended with LOCK_DEADLOCK, so that others go on: ${ringOf(event.ring)}`,
+        );
+        return;
+      case 'elected':
+        this.#logger.log(`This process leads: it has lock ${lockName(event)}`);
+        return;
+      case 'deposed':
+        this.#logger.log(`This process no longer leads: lock ${lockName(event)} (${event.reason})`);
+        return;
+      case 'leader-failed':
+        return this.#leaderFailed(event);
+      case 'leader-overdue':
+        this.#logger.warn(
+          `The work of the leader under lock ${lockName(event)} still runs, ${event.sinceMs} ms after its signal has aborted. Until it ends, this process does not campaign again: pass the signal on, and return when it aborts`,
+        );
+        return;
+      case 'campaign-failed':
+        this.#logger.warn(
+          `Cannot campaign for lock ${lockName(event)}, trying again: ${event.cause.message}`,
         );
         return;
       case 'unread-result':
@@ -162,6 +181,19 @@ export class LockLog {
     );
     this.#logger.warn(
       `Locks are nested in opposite orders: ${nestings.join(', and ')}. Such calls can wait for each other until a waitMs is over: request their keys in one call, or nest them in one order. This warning is logged once`,
+    );
+  }
+
+  #leaderFailed(event: Extract<LockEvent, { type: 'leader-failed' }>): void {
+    const { error, retryInMs } = event;
+    const { message = shownValue(error), stack } = Object(error) as Partial<Error>;
+    const next =
+      retryInMs === undefined
+        ? 'Its campaign has ended'
+        : `The lock is released, and this process campaigns again in ${Math.round(retryInMs)} ms`;
+    this.#logger.error(
+      `The work of the leader under lock ${lockName(event)} has failed: ${message}. ${next}`,
+      stack,
     );
   }
 
