@@ -33,6 +33,7 @@ const SECTIONS = [
       ['microservices', 'Microservices'],
       ['websockets', 'WebSockets'],
       ['cron', 'Cron jobs'],
+      ['leader', 'A leader'],
       ['bullmq', 'BullMQ'],
       ['idempotency', 'Idempotency keys'],
       ['cold-cache', 'A cold cache'],

@@ -12,6 +12,7 @@ import {
 import { InjectLockService, LockService, RedisLockModule } from 'nestjs-locked';
 import { instrumentLocks } from 'nestjs-locked/opentelemetry';
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
 import { startNest } from '../support/nest-app.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
@@ -119,6 +120,30 @@ describe('metrics', () => {
       }),
     );
   }, 20_000);
+
+  it('shows what this process leads, since it was counted', async () => {
+    const { locks, metric } = await start();
+    const leaders = async () => (await metric('nestjs_locked.leaders'))?.dataPoints;
+    const work = (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve) => signal.addEventListener('abort', () => resolve()));
+    const key = uniqueKey();
+    const first = locks.lead(key, work);
+    await eventually(() => expect(first.isLeader).toBe(true));
+    const point = {
+      attributes: { 'nestjs_locked.service': 'orders', 'nestjs_locked.template': key },
+    };
+    expect(await leaders()).toMatchObject([{ ...point, value: 1 }]);
+
+    const late = new ReadNow();
+    const lateProvider = new MeterProvider({ readers: [late] });
+    afterTest(() => lateProvider.shutdown());
+    afterTest(instrumentLocks({ meterProvider: lateProvider }));
+    await first.resign();
+    expect(await leaders()).toMatchObject([{ ...point, value: 0 }]);
+    const { scopeMetrics } = (await late.collect()).resourceMetrics;
+    const names = scopeMetrics.flatMap(({ metrics }) => metrics.map((it) => it.descriptor.name));
+    expect(names).not.toContain('nestjs_locked.leaders');
+  });
 
   it('shows how much time renewals have left', async () => {
     const { locks, metric } = await start();

@@ -66,6 +66,25 @@ const isWithin = (inner: ReadableSpan, outer: ReadableSpan): boolean =>
   inner.parentSpanContext?.spanId === outer.spanContext().spanId &&
   inner.spanContext().traceId === outer.spanContext().traceId;
 
+describe('the work of a leader', () => {
+  it('is not inside the span of its hold, which lasts as long as it leads', async () => {
+    const { tracer, locks, spanOf } = await start();
+    const key = uniqueKey();
+    await tracer.startActiveSpan('request', async (request) => {
+      const leadership = locks.lead(key, async () => {
+        expect(trace.getActiveSpan()).toBeUndefined();
+        tracer.startActiveSpan('query', (span) => span.end());
+        await Promise.resolve();
+      });
+      await leadership.done;
+      request.end();
+    });
+    const [request, hold, query] = [spanOf('request'), spanOf(`hold ${key}`), spanOf('query')];
+    const traces = [request, hold, query].map((span) => span.spanContext().traceId);
+    expect(new Set(traces).size).toBe(3);
+  });
+});
+
 describe('the spans of a call', () => {
   it('are the wait and the hold, in the span of the caller, and the work is in the hold', async () => {
     const { tracer, stock, spanOf } = await start();

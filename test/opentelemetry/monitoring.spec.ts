@@ -38,6 +38,7 @@ async function scraped(): Promise<string> {
     { type: 'lost', ...lock, error: new LockLostError('lost', 'stock:1', 'expired') },
     { type: 'renewed', ...lock, marginMs: 1 },
     { type: 'deadlock', ...lock, ring: [] },
+    { type: 'elected', ...lock, fencingToken: 1 },
     { type: 'transaction', ...lock, outcome: 'fenced' },
   ];
   for (const event of events) channel('nestjs-locked:event').publish({ service: undefined, event });
