@@ -30,13 +30,18 @@ function start(options: LockServiceOptions = {}) {
     const engine = new LockEngine({
       store: new InterruptibleStore(new InMemoryLockStore(memory, 30_000), line, true),
       options: resolveServiceOptions(options),
-      report: (event) => events.push(event),
+      report: (event) => {
+        events.push(event);
+        one.onEvent(event);
+      },
       clock,
       random: () => 1,
     });
     const told = (): string[] =>
       events.map((event) => ('reason' in event ? `${event.type} ${event.reason}` : event.type));
-    return { engine, locks: new LockService(engine), events, told };
+    const onEvent: (event: LockEvent) => void = () => {};
+    const one = { engine, locks: new LockService(engine), events, told, onEvent };
+    return one;
   };
   return { clock, line, a: replica(), b: replica() };
 }
@@ -250,6 +255,19 @@ describe('a work that throws', () => {
     expect(a.engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
   });
 
+  it('is reported even if what it throws looks like the end of a signal', async () => {
+    const { a, clock } = start();
+    let failures = 0;
+    a.locks.lead(KEY, async () => {
+      failures += 1;
+      await Promise.reject(new DOMException('of its own signal', 'AbortError'));
+    });
+    await settled();
+    expect(a.told()).toEqual(['elected', 'leader-failed', 'deposed failed']);
+    await clock.advance(999);
+    expect(failures).toBe(1);
+  });
+
   it('stops what it has left behind by the signal', async () => {
     const { a } = start();
     const signals: AbortSignal[] = [];
@@ -284,9 +302,13 @@ describe('a work that throws', () => {
 
 describe('resign', () => {
   it('aborts the signal, and releases the lock when the work has ended', async () => {
-    const { a, b } = start();
+    const { a, b, clock } = start();
     const mayEnd = makeGate();
     const reasons: unknown[] = [];
+    let wasLeader: boolean | undefined;
+    a.onEvent = ({ type }) => {
+      if (type === 'deposed') wasLeader = leadership.isLeader;
+    };
     const leadership = a.locks.lead(KEY, async (signal) => {
       signal.addEventListener('abort', () => reasons.push(signal.reason));
       await mayEnd.opened;
@@ -300,6 +322,8 @@ describe('resign', () => {
 
     mayEnd.open();
     await resigned;
+    expect(wasLeader).toBe(false);
+    await clock.advance(20_000);
     expect(a.told()).toEqual(['elected', 'deposed resigned']);
     expect(await b.locks.tryAcquire(KEY)).not.toBeNull();
   });

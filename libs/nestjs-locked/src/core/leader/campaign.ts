@@ -238,10 +238,13 @@ export class Campaign implements Leadership {
   }
 }
 
-/** Whether the work has thrown because its signal has aborted. Errors of locks are told elsewhere. */
+/**
+ * Whether the work has thrown because its signal has aborted, whose reason is an error of a lock. Such errors are told
+ * elsewhere.
+ */
 function isOfAbort(error: unknown, signal: AbortSignal): boolean {
   if (!signal.aborted) return false;
   // A DOMException of another realm is no Error of ours.
   const isAbort = (error as { readonly name?: unknown } | null | undefined)?.name === 'AbortError';
-  return isAbort || error === signal.reason || error instanceof LockError;
+  return isAbort || error instanceof LockError;
 }
