@@ -33,6 +33,7 @@ const SECTIONS = [
       ['microservices', 'Microservices'],
       ['websockets', 'WebSockets'],
       ['cron', 'Cron jobs'],
+      ['node-cron', 'node-cron'],
       ['leader', 'A leader'],
       ['bullmq', 'BullMQ'],
       ['idempotency', 'Idempotency keys'],

@@ -52,6 +52,7 @@ describe('TypeScript examples', () => {
     project.link('@nestjs/microservices', '@nestjs/websockets', '@nestjs/platform-express');
     project.link('@nestjs/terminus', '@nestjs/observe');
     project.link('postgres', 'sequelize', '@nestjs/schedule', '@nestjs/bullmq', 'bullmq');
+    project.link('node-cron');
     project.write('package.json', { type: 'module' });
     project.write('tsconfig.json', {
       extends: join(ROOT, 'tsconfig.base.json'),
