@@ -464,7 +464,10 @@ describe('a wrong call', () => {
     expect(() => a.locks.lead(KEY, {}, undefined as never)).toThrow(
       /must be a function; write locks\.lead\('mail-pump'/,
     );
-    expect(() => a.locks.lead(KEY, undefined as never)).toThrow(/must be/);
+    expect(() => a.locks.lead(KEY, undefined as never)).toThrow(/must be a function/);
+    expect(() => a.locks.lead(KEY, untilAborted().work, {} as never)).toThrow(
+      /the options come before the work: lead\(key, options, work\)/,
+    );
   });
 
   it('is refused a second time for the same key, until the first campaign has ended', async () => {

@@ -193,9 +193,15 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
   lead(key: string, options: LeadOptions, work: LeaderWork): Leadership;
   lead(key: string, optionsOrWork: LeadOptions | LeaderWork, work?: LeaderWork): Leadership {
     const engine = LockService.#engineOf(this);
-    return typeof optionsOrWork === 'function'
-      ? engine.lead(key, {}, optionsOrWork)
-      : engine.lead(key, optionsOrWork, work as LeaderWork);
+    if (typeof optionsOrWork !== 'function') {
+      // The types refuse undefined only under strictNullChecks.
+      const options = optionsOrWork === undefined ? {} : optionsOrWork;
+      return engine.lead(key, options, work as LeaderWork);
+    }
+    if (work === undefined) return engine.lead(key, {}, optionsOrWork);
+    throw new LockConfigError(
+      `Cannot campaign for ${shownValue(key)}: the options come before the work: lead(key, options, work)`,
+    );
   }
 
   /**
