@@ -6,6 +6,10 @@ const PLAIN = {
     ...['type', 'key', 'error', 'cause', 'holder', 'remainingMs', 'marginMs', 'lateMs', 'leases'],
     ...[
       'by',
+      'fencingToken',
+      'reason',
+      'retryInMs',
+      'sinceMs',
       'result',
       'ring',
       'outcome',
