@@ -1,7 +1,11 @@
 /** Calls that wait for each other in a ring are found, and the youngest wait ends. */
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { HolderQuestions } from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
+import { collectedWaits } from '../../libs/nestjs-locked/src/core/deadlocks/collected-waits.js';
+import {
+  type AskedHolder,
+  HolderQuestions,
+} from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
 import { waitsInRings } from '../../libs/nestjs-locked/src/core/deadlocks/rings.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
@@ -13,6 +17,7 @@ import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.opt
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import { leaseIdOf, processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
@@ -376,7 +381,7 @@ describe('no deadlock', () => {
       answered++;
       return gate.opened;
     };
-    const questions = new HolderQuestions(store, clock, () => []);
+    const questions = new HolderQuestions(store, clock, () => '');
     const { processId: from } = store;
     const flood = (): void => {
       for (let id = 0; id < 3_000; id++)
@@ -520,4 +525,43 @@ describe('waits()', () => {
     gate.open();
     await Promise.all(calls);
   });
+});
+
+describe('what the processes say of their locks', () => {
+  const lock = (key: string, token: string) => ({
+    key,
+    leaseId: leaseIdOf(token),
+    state: 'held' as const,
+    holder: { processId: processIdOf(token) as string, host: 'h', pid: 1, label: 'First' },
+    since: new Date(1),
+    remainingMs: 1,
+    fencingToken: undefined,
+    waiters: 1,
+    queue: [],
+  });
+  const call = { label: 'Now', since: new Date(2), fencingToken: 7, traceParent: undefined };
+  const tokens = ['a', 'b', 'c', 'd'].map((digit) => `${digit.repeat(32)}:1:First`);
+
+  it('is shown of the lease that was asked about, if it was said', async () => {
+    const locks = tokens.map((token, i) => lock(`k:${i}`, token));
+    const said: Record<string, AskedHolder> = {
+      'k:0': { token: tokens[0] as string, answer: { call, waits: [] } },
+      'k:1': { token: 'another', answer: { call, waits: [] } },
+      'k:2': { token: tokens[2] as string, answer: { call: null, waits: [] } },
+      'k:3': { token: tokens[3] as string, answer: undefined },
+    };
+    const { present, silent } = await collectedWaits({ ask: async (key) => said[key] }, locks);
+    const [first, second, third, fourth] = locks as [Locked, Locked, Locked, Locked];
+    expect(present(first)).toEqual({
+      ...first,
+      holder: { ...first.holder, label: 'Now' },
+      since: new Date(2),
+      fencingToken: 7,
+    });
+    expect(present(third)).toEqual({ ...third, holder: { ...third.holder, label: undefined } });
+    for (const unsaid of [second, fourth]) expect(present(unsaid)).toEqual(unsaid);
+    expect(silent).toBe(1);
+  });
+
+  type Locked = ReturnType<typeof lock>;
 });

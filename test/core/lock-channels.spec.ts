@@ -184,6 +184,117 @@ describe('nestjs-locked:acquire', () => {
   });
 });
 
+describe('a call that has to wait', () => {
+  const queuedIn = (messages: readonly LockEventMessage[]) =>
+    messages.flatMap(({ service, event, request }) =>
+      event.type === 'queued' ? { service, ...event, request } : [],
+    );
+
+  it('is told once, with its key, what it is, and who has the key', async () => {
+    const { a, b, clock } = start({}, 'orders');
+    const messages = listenToEvents();
+    const steps = listenTo<LockAcquireMessage>('nestjs-locked:acquire');
+    const held = await a.acquire('stock:1');
+    const here = a.withLock('stock:1', {}, () => {}, 'Stock.take', 'stock:<id>');
+    const there = b.withLock('stock:1', {}, () => {}, 'Stock.give', 'stock:<id>');
+    await clock.advance(9_000); // in which the second process has looked again
+    const queued = { service: 'orders', type: 'queued', key: 'stock:1', template: 'stock:<id>' };
+    const asked = steps.filter(({ step }) => step === 'start').map(({ told }) => told);
+    expect(queuedIn(messages)).toEqual([
+      { ...queued, label: 'Stock.take', for: 'local', request: asked[1] },
+      { ...queued, label: 'Stock.give', for: 'store', request: asked[2] },
+    ]);
+    await held.release();
+    await Promise.all([here, there]);
+    expect(queuedIn(messages)).toHaveLength(2);
+  });
+
+  it('is told as soon as that is known, if several come at once', async () => {
+    const { a, b, clock } = start();
+    const messages = listenToEvents();
+    const calls = ['1', '2', '3'].map((label) => a.acquire('k', { label }));
+    const others = ['4', '5'].map((label) => b.acquire('k', { label }));
+    await settled();
+    expect(queuedIn(messages).map(({ label, for: by }) => [label, by])).toEqual([
+      ['2', 'local'],
+      ['3', 'local'],
+      ['4', 'store'],
+      ['5', 'store'],
+    ]);
+    const last = b.acquire('k', { label: '6' });
+    expect(queuedIn(messages).at(-1)).toMatchObject({ label: '6', for: 'store' });
+    for (const call of [...calls, ...others, last]) {
+      await clock.advance(1);
+      await (await call).release();
+    }
+    expect(queuedIn(messages)).toHaveLength(5);
+  });
+
+  it('is not told of what it gets at once, of a single try, or of what it joins', async () => {
+    const { a, b } = start({ lingerMs: 1_000 });
+    const messages = listenToEvents();
+    await a.withLock('k', {}, () => a.withLock('k', {}, () => {}));
+    await a.withLock('k', {}, async () => {
+      await (await a.tryAcquire('k'))?.release(); // joins
+      expect(await b.tryAcquire('k')).toBeNull();
+    });
+    await a.withLock(['k', 'l'], {}, () => {});
+    expect(queuedIn(messages)).toEqual([]);
+  });
+
+  it('is told for each key of several for which it waits', async () => {
+    const { a, b, clock } = start();
+    const [x, z] = [await b.acquire('x'), await b.acquire('z')];
+    const messages = listenToEvents();
+    const several = a.acquire(['x', 'y', 'z']);
+    await clock.advance(1);
+    await x.release();
+    await clock.advance(1);
+    await z.release();
+    await (await several).release();
+    expect(queuedIn(messages).map(({ key }) => key)).toEqual(['x', 'z']);
+  });
+
+  it('is told if another branch of the same call has the key', async () => {
+    const { a } = start();
+    const messages = listenToEvents();
+    await a.withLock('k', {}, () =>
+      Promise.all(['one', 'other'].map((label) => a.withLock('k', { label }, () => settled()))),
+    );
+    expect(queuedIn(messages)).toMatchObject([{ label: 'other', for: 'local' }]);
+  });
+
+  it('may be ended by the subscriber that is told', async () => {
+    const { a, b } = start();
+    const held = await a.acquire('k');
+    const ended = new AbortController();
+    const listener = (message: unknown): void => {
+      if ((message as LockEventMessage).event.type === 'queued') ended.abort();
+    };
+    channel('nestjs-locked:event').subscribe(listener);
+    afterTest(() => void channel('nestjs-locked:event').unsubscribe(listener));
+    const { signal } = ended;
+    for (const engine of [a, b])
+      await expect(engine.acquire('k', { signal })).rejects.toThrow('aborted');
+    await settled();
+    await held.release();
+    for (const { residue } of [a, b]) expect(residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
+  });
+
+  it('is not told while it is unknown whether the key is free', async () => {
+    const locks = new TestLocks({ waitMs: 500, failFastAfterMs: 60_000 });
+    const service = locks.service();
+    await service.withLock('other', () => {});
+    const messages = listenToEvents();
+    locks.storeDown();
+    const call = service.acquire('k');
+    call.catch(() => {});
+    await locks.advance(1_600);
+    await expect(call).rejects.toMatchObject({ code: 'LOCK_STORE_FAILED' });
+    expect(queuedIn(messages)).toEqual([]);
+  });
+});
+
 describe('nestjs-locked:hold', () => {
   it('lasts from the beginning of the work to the release', async () => {
     const { a, clock } = start();

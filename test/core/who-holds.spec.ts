@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { TestLocks } from 'nestjs-locked/testing';
 import { hostname } from 'node:os';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import type {
   BusyContext,
   LockOptions,
@@ -29,7 +30,7 @@ function start(options: LockServiceOptions = {}) {
       report,
       clock,
     });
-    return { engine, events, processId: store.processId };
+    return { engine, events, store, processId: store.processId };
   };
   return { clock, locks, a: process(), b: process(), c: process() };
 }
@@ -71,27 +72,130 @@ describe('the holder', () => {
     });
   });
 
-  it('is the call that has the key now, in its own process; to others, the one that got the lease', async () => {
-    const { a, b } = start();
+  it('is the call that has the key now, in its own process and, if that says so, in others', async () => {
+    const { a, b, clock } = start();
+    await b.engine.open(); // to receive the answer
     const first = await waitFor(a.engine, { label: 'first' });
     const [second, third] = [waitFor(a.engine, { label: 'second' }), waitFor(a.engine)];
+    await clock.advance(5_000);
+    const since = new Date(clock.wallNow());
     await first.release();
     const next = await second;
-    expect(await labelIn(a.engine)).toBe('second');
-    expect(await labelIn(b.engine)).toBe('first');
+    await clock.advance(5_000);
+    const { fencingToken } = next;
+    for (const { engine } of [a, b]) {
+      expect(await engine.inspect('k')).toMatchObject({
+        holder: { processId: a.processId, label: 'second' },
+        since,
+        fencingToken,
+      });
+    }
     for await (const { holder } of a.engine.list('*')) expect(holder?.label).toBe('second');
     await next.release();
     await third;
     expect(await labelIn(a.engine)).toBeUndefined();
+    expect(await labelIn(b.engine)).toBeUndefined();
+  });
+
+  it('is that of the lease in a list of another process, which asks nobody', async () => {
+    const { a, b, locks } = start();
+    const first = await waitFor(a.engine, { label: 'first' });
+    const second = waitFor(a.engine, { label: 'second' });
+    await first.release();
+    await second;
+    const send = locks.send.bind(locks);
+    locks.send = (to, message) => {
+      expect(message.kind).not.toBe('question');
+      send(to, message);
+    };
+    for await (const { holder } of b.engine.list('*')) expect(holder?.label).toBe('first');
+  });
+
+  it.each([
+    ['no answer', () => undefined],
+    [
+      'an answer of an older version',
+      () => JSON.stringify({ process: 'p', host: 'h', pid: 1, waits: [] }),
+    ],
+    ['an answer that nobody can have written', () => '{"call":{"label":7}}'],
+    ['an answer that another lease has it', () => ''],
+  ])(
+    'is what the store knows, half a second later at most, if there is %s',
+    async (_what, text) => {
+      const { a, b, clock, locks } = start();
+      await b.engine.open();
+      const first = await waitFor(a.engine, { label: 'first' });
+      const second = waitFor(a.engine, { label: 'second' });
+      await first.release();
+      await second;
+      const send = locks.send.bind(locks);
+      locks.send = (to, message) => {
+        if (message.kind !== 'answer') return send(to, message);
+        const said = text();
+        if (said !== undefined) send(to, { ...message, text: said });
+      };
+      const seen = b.engine.inspect('k');
+      await clock.advance(500);
+      expect(await seen).toMatchObject({ holder: { label: 'first' }, fencingToken: undefined });
+    },
+  );
+
+  it('is what the store knows at once if its process hears nothing', async () => {
+    const { b, locks } = start();
+    const token = leaseToken('d'.repeat(32), 9, false, 'dead');
+    locks.entry('k').lock = { token, expiresAt: Infinity };
+    expect(await labelIn(b.engine)).toBe('dead');
+  });
+
+  it('is what the store knows if nobody can be asked', async () => {
+    const { a, b } = start();
+    await waitFor(a.engine, { label: 'first' });
+    b.store.inspector.ask = () => Promise.reject(new LockStoreError('refused'));
     expect(await labelIn(b.engine)).toBe('first');
+    a.store.inspector.ask = () => Promise.reject(new Error('a process need not ask itself'));
+    expect(await labelIn(a.engine)).toBe('first');
+  });
+
+  it('is what the store knows of a lost lease, whose process need not ask itself', async () => {
+    const { a, locks } = start();
+    const token = leaseToken(a.processId, 9, false, 'first');
+    locks.entry('k').lock = { token, expiresAt: Infinity }; // its release was lost
+    let asked = 0;
+    const { inspector } = a.store;
+    inspector.ask = async () => void asked++;
+    expect(await labelIn(a.engine)).toBe('first');
+    expect(asked).toBe(0);
+  });
+
+  it('is not that of a lease that has come since', async () => {
+    const { a, b, c } = start();
+    await b.engine.open();
+    const first = await waitFor(a.engine, { label: 'first' });
+    const next = waitFor(c.engine, { label: 'next' });
+    await settled();
+    const { inspector } = b.store;
+    const ask = inspector.ask.bind(inspector);
+    inspector.ask = async (key, id) => {
+      await first.release();
+      await next;
+      return ask(key, id);
+    };
+    expect((await b.engine.inspect('k'))?.holder).toMatchObject({
+      processId: a.processId,
+      label: 'first',
+    });
   });
 
   it('is nobody while the lease is only kept for the next call', async () => {
-    const { a } = start({ lingerMs: 30_000 });
+    const { a, b } = start({ lingerMs: 30_000 });
+    await b.engine.open();
     await (await waitFor(a.engine, { label: 'first' })).release();
-    expect(await a.engine.inspect('k')).toMatchObject({
-      holder: { processId: a.processId, label: undefined },
-    });
+    for (const { engine } of [a, b]) {
+      expect(await engine.inspect('k')).toMatchObject({
+        holder: { processId: a.processId, label: undefined },
+        fencingToken: undefined,
+      });
+    }
   });
 
   it('is the call for which the lease was requested, once no call here has it', async () => {

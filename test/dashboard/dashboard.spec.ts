@@ -17,6 +17,7 @@ import type {
 import { EventStream } from '../support/event-stream.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp, startNest } from '../support/nest-app.js';
+import { openLocks } from '../support/open-locks.js';
 import { OtherProcesses } from '../support/other-processes.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { RecordingLogger } from '../support/recording-logger.js';
@@ -547,6 +548,37 @@ it('shows calls that hold a lock and wait for each other', async () => {
   expect(waits[one]).toMatchObject({ key: b, holds: [a], heldBy: [1 - one], isInRing: true });
   await locks.forceRelease(a);
   await Promise.all(calls);
+});
+
+it('shows the call of another process that has a wanted key now', async () => {
+  const { page, locks } = await start();
+  const { engine } = await openLocks(server.url);
+  const [key, free] = [uniqueKey('wanted'), uniqueKey('unwanted')];
+  for (const each of [key, free]) {
+    const first = await engine.acquire(each, { label: 'First' });
+    const second = engine.acquire(each, { label: 'Second' });
+    await first.release();
+    await second;
+  }
+  const waiting = locks.acquire(key, { waitMs: 60_000 });
+  const seen: LookMessage[] = [];
+  for (const filter of ['', '?filter=*wanted*']) {
+    const stream = await EventStream.open(`${page}events${filter}`);
+    seen.push(
+      await stream.next<LookMessage>('look', (look) => {
+        const shown = look.locks.find((lock) => lock.key === key);
+        expect(shown?.holder?.label).toBe('Second');
+        expect(shown?.fencingToken).toEqual(expect.any(Number));
+      }),
+    );
+  }
+  // Nobody waits for it, so nobody is asked until it is opened.
+  for (const { locks: shown } of seen)
+    expect(shown.find((lock) => lock.key === free)).toMatchObject({ holder: { label: 'First' } });
+  const response = await fetch(`${page}lock?key=${encodeURIComponent(free)}`);
+  expect(((await response.json()) as ShownQueue).lock.holder?.label).toBe('Second');
+  await locks.forceRelease(key);
+  await (await waiting).release();
 });
 
 it('shows each lock module on a page of its own', async () => {

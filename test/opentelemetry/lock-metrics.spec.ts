@@ -77,7 +77,9 @@ describe('metrics', () => {
     const valueOf = async (name: string): Promise<unknown> =>
       (await metric(name))?.dataPoints[0]?.value;
     const lock = await locks.acquire(key);
+    expect(await valueOf('nestjs_locked.waiters')).toBe(0);
     const waiting = locks.acquire(key);
+    await locks.withLock(`stock:${uniqueKey()}`, () => {}); // has it at once
     expect(await valueOf('nestjs_locked.holds')).toBe(1);
     expect(await valueOf('nestjs_locked.waiters')).toBe(1);
     await new Promise((resolve) => setTimeout(resolve, 30));

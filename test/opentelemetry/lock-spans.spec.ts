@@ -4,22 +4,33 @@ import { Injectable } from '@nestjs/common';
 import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import {
+  AlwaysOnSampler,
   BasicTracerProvider,
   InMemorySpanExporter,
   type ReadableSpan,
+  type Sampler,
+  SamplingDecision,
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
 import { instrumentLocks } from 'nestjs-locked/opentelemetry';
 import { TestLocks } from 'nestjs-locked/testing';
+import { spawn } from 'node:child_process';
 import { channel, tracingChannel } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { readTraceParent } from '../../libs/nestjs-locked/src/opentelemetry/trace-parent.js';
 import { afterTest } from '../support/after-test.js';
+import { endWithTests } from '../support/end-with-tests.js';
 import { eventually } from '../support/eventually.js';
 import { startNest } from '../support/nest-app.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const redis = useRedis();
+const HOLDER = fileURLToPath(new URL('../fixtures/instrumented-holder.mjs', import.meta.url));
 
 @Injectable()
 class StockService {
@@ -31,14 +42,14 @@ class StockService {
   }
 }
 
-function provider() {
+function provider(sampler: Sampler = new AlwaysOnSampler()) {
   const exporter = new InMemorySpanExporter();
   const spanProcessors = [new SimpleSpanProcessor(exporter)];
-  return { exporter, tracerProvider: new BasicTracerProvider({ spanProcessors }) };
+  return { exporter, tracerProvider: new BasicTracerProvider({ sampler, spanProcessors }) };
 }
 
-async function start() {
-  const { exporter, tracerProvider } = provider();
+async function start(sampler?: Sampler) {
+  const { exporter, tracerProvider } = provider(sampler);
   const contexts = new AsyncLocalStorageContextManager().enable();
   context.setGlobalContextManager(contexts);
   afterTest(() => context.disable());
@@ -180,9 +191,94 @@ describe('the spans of a call', () => {
     expect(aborted).toMatchObject({
       attributes: { 'nestjs_locked.outcome': 'aborted', 'error.type': 'LOCK_ABORTED' },
       status: { code: SpanStatusCode.UNSET },
-      events: [],
+      events: [
+        {
+          name: 'queued',
+          attributes: { 'nestjs_locked.key': key, 'nestjs_locked.for': 'local' },
+        },
+      ],
     });
     await lock.release();
+  });
+});
+
+/** Another process that holds the key. @returns its span, and what ends the hold */
+async function startHolder(key: string, isInstrumented = true) {
+  const args = [HOLDER, redis.url, key, String(isInstrumented)];
+  const child = spawn(process.execPath, args, { stdio: ['pipe', 'pipe', 'inherit'] });
+  endWithTests(child);
+  const lines = createInterface({ input: child.stdout });
+  const [line] = (await once(lines, 'line')) as [string];
+  const span = JSON.parse(line) as { traceId?: string; spanId?: string };
+  return { span, end: () => child.stdin.end() };
+}
+
+describe('the wait for a lock of another process', () => {
+  it('is linked to its hold', async () => {
+    const { locks, spanOf } = await start();
+    const key = uniqueKey();
+    const { span, end } = await startHolder(key);
+    expect(span).toEqual({
+      traceId: expect.stringMatching(/^[0-9a-f]{32}$/),
+      spanId: expect.stringMatching(/^[0-9a-f]{16}$/),
+    });
+    const waiting = locks.withLock(key, { waitMs: 60_000 }, () => {});
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    end();
+    await waiting;
+    const { links, events, attributes } = spanOf('acquire *');
+    expect(links.map((link) => link.context)).toEqual([{ ...span, traceFlags: 1, isRemote: true }]);
+    expect(events).toMatchObject([
+      { name: 'queued', attributes: { 'nestjs_locked.for': 'store' } },
+    ]);
+    expect(attributes['nestjs_locked.via']).toBe('handed-over');
+  });
+
+  it('is linked to nothing if that process is not instrumented', async () => {
+    const { locks, spanOf } = await start();
+    const key = uniqueKey();
+    const { end } = await startHolder(key, false);
+    const waiting = locks.withLock(key, { waitMs: 60_000 }, () => {});
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    end();
+    await waiting;
+    expect(spanOf('acquire *').links).toEqual([]);
+  });
+
+  it('costs one question for all calls that wait, and none for those that are not recorded or soon over', async () => {
+    const sampled = { isRecorded: true };
+    const sampler = {
+      shouldSample: () => ({
+        decision: sampled.isRecorded
+          ? SamplingDecision.RECORD_AND_SAMPLED
+          : SamplingDecision.NOT_RECORD,
+      }),
+    };
+    const { locks } = await start(sampler);
+    const { engine } = await openLocks(redis.url);
+    const key = uniqueKey();
+    let questions = 0;
+    const admin = openAdmin(redis.url);
+    await admin.psubscribe('lock:inbox:*');
+    admin.on('pmessage', (_pattern, _channel, text: string) => {
+      if (text.startsWith('q ')) questions++;
+    });
+    const waitWhileHeld = async (calls: number, ms: number): Promise<void> => {
+      const held = await engine.acquire(key);
+      const waiting = Array.from({ length: calls }, () =>
+        locks.withLock(key, { waitMs: 60_000 }, () => {}),
+      );
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      await held.release();
+      await Promise.all(waiting);
+    };
+    await waitWhileHeld(100, 20);
+    sampled.isRecorded = false;
+    await waitWhileHeld(1, 400);
+    expect(questions).toBe(0);
+    sampled.isRecorded = true;
+    await waitWhileHeld(100, 400);
+    expect(questions).toBe(1);
   });
 });
 
@@ -201,6 +297,32 @@ describe('a request that Redis does not answer', () => {
         events: [{ name: 'exception' }],
       },
     ]);
+  });
+});
+
+describe('a trace context that another process has sent', () => {
+  const [trace, span] = ['a'.repeat(32), 'b'.repeat(16)];
+
+  it('is read as W3C has it', () => {
+    expect(readTraceParent(`00-${trace}-${span}-01`)).toEqual({
+      traceId: trace,
+      spanId: span,
+      traceFlags: 1,
+      isRemote: true,
+    });
+  });
+
+  it.each([
+    '',
+    `00-${trace}-${span}`,
+    `00-${trace}-${span}-01\n`,
+    `00-${trace}-${span}-01-more`,
+    `ff-${trace}-${span}-01`,
+    `00-${trace.toUpperCase()}-${span}-01`,
+    `00-${'0'.repeat(32)}-${span}-01`,
+    `00-${trace}-${'0'.repeat(16)}-01`,
+  ])('is ignored if it is %j', (text) => {
+    expect(readTraceParent(text)).toBeUndefined();
   });
 });
 

@@ -122,6 +122,55 @@ describe('npx nestjs-locked', () => {
     expect(stdout).toContain('waiting  0 processes\n');
   });
 
+  it('inspects the call that has the lock now, which its process says', async () => {
+    const { engine } = await openLocks(redis.url);
+    const key = uniqueKey('handed on');
+    const first = await engine.acquire(key, { label: 'First.call' });
+    const second = engine.acquire(key, { label: 'Second.call' });
+    await first.release();
+    const lock = await second;
+    const seen = await engine.inspect(key);
+    const { code, stdout, stderr } = await run(redis.url, 'inspect', key, '--json');
+    expect([code, stderr]).toEqual([0, '']);
+    expect(json(stdout)).toMatchObject([
+      {
+        holder: { label: 'Second.call' },
+        since: seen?.since?.toISOString(),
+        leaseId: seen?.leaseId,
+      },
+    ]);
+    const asked = await run(redis.url, 'release', key);
+    expect(asked.stdout).toContain('call     Second.call\n');
+    await lock.release();
+  });
+
+  it('inspects what Redis says if the process does not answer or may not be asked, and says so', async () => {
+    const { admin, port, url } = redis;
+    const key = 'unanswered:1';
+    await admin.set(`lock:{${key}}`, `${PROCESS}:1796000000000000:Dead.call`, 'PX', 60_000);
+    const text =
+      'The call and its time are those for which the process got the lease, and another call may have it now: ';
+    const silent = await run(url, 'inspect', key);
+    expect([silent.code, silent.stderr]).toEqual([0, `${text}the process has not said.\n`]);
+    expect(silent.stdout).toContain('call     Dead.call\n');
+    const rights = ['%R~lock:*', '+get', '+pttl', '+zcard', '+scan'];
+    await admin.call('ACL', 'SETUSER', 'reader', 'on', '>pw', ...rights);
+    const refused = await run(`redis://reader:pw@127.0.0.1:${port}`, 'inspect', key, '--json');
+    expect([refused.code, json(refused.stdout)]).toEqual([
+      0,
+      [
+        expect.objectContaining({
+          holder: expect.objectContaining({ label: 'Dead.call' }) as unknown,
+        }),
+      ],
+    ]);
+    expect(refused.stderr).toContain(text);
+    expect(refused.stderr).toContain('NOPERM');
+    await admin.set(`lock:{${key}}`, 'of another client', 'PX', 60_000);
+    expect(await run(url, 'inspect', key)).toMatchObject({ code: 0, stderr: '' });
+    await admin.del(`lock:{${key}}`);
+  });
+
   it('releases a lock with --yes only: its signal aborts, and the next caller enters', async () => {
     const { engine } = await openLocks(redis.url);
     const { engine: other } = await openLocks(redis.url);
@@ -231,7 +280,8 @@ describe('npx nestjs-locked', () => {
     const own = ['keys', 'config|resetstat', 'info', 'client|list'];
     const ofConnecting = ['hello', 'client|setinfo'];
     const others = used.filter((name) => !own.includes(name) && !ofConnecting.includes(name));
-    expect(others.sort()).toEqual(['get', 'pttl', 'scan', 'zcard']);
+    const asking = ['evalsha', 'publish', 'subscribe'];
+    expect(others.sort()).toEqual(['get', 'pttl', 'scan', 'zcard', ...asking].sort());
     expect((await admin.keys('*')).sort()).toEqual(names.sort());
     const lines = (text: unknown): number => String(text).trim().split('\n').length;
     expect(lines(await admin.client('LIST'))).toBe(lines(clients));
@@ -478,6 +528,8 @@ describe('npx nestjs-locked on a Redis Cluster', () => {
     const ring = waitForEachOther([one, other], keys, new AbortController().signal);
     await eventually(async () => expect((await one.inspect('ring:2'))?.waiters).toBe(1));
     const url = cluster.servers.nodes.at(-1)?.url;
+    for (const key of keys)
+      expect(await run(url, 'inspect', key)).toMatchObject({ code: 0, stderr: '' }); // is answered
     const { code, stdout, stderr } = await run(url, 'graph', '--json');
     expect([code, stderr]).toEqual([0, '']);
     expect(json(stdout)).toEqual([

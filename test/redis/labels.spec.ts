@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import type { LockInfo } from 'nestjs-locked';
 import { eventually } from '../support/eventually.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -44,15 +45,18 @@ describe('a label', () => {
     await next.release();
   });
 
-  it('of a call that got the key from another one here is known here; others know that of the lease', async () => {
+  it('of a call that got the key from another one here is known everywhere, and a list has that of the lease', async () => {
     const { a, b } = await openTwo();
     const key = uniqueKey();
     const held = await a.acquire(key, { label: 'first' });
     const waiting = a.acquire(key, { label: 'second' });
     await held.release();
     const next = await waiting;
-    expect((await a.inspect(key))?.holder).toMatchObject({ label: 'second' });
-    expect((await b.inspect(key))?.holder).toMatchObject({ label: 'first' });
+    const [here, there] = [await a.inspect(key), await b.inspect(key)];
+    expect(here?.holder).toMatchObject({ label: 'second' });
+    const { holder, fencingToken } = here as LockInfo;
+    expect(there).toMatchObject({ holder, fencingToken });
+    for await (const lock of b.list(key)) expect(lock.holder).toMatchObject({ label: 'first' });
     await next.release();
   });
 
@@ -86,7 +90,7 @@ describe('a label', () => {
     await held.release();
     const next = await waiting;
     expect(performance.now() - releasedAt).toBeLessThan(3_000); // by message, not by looking again
-    expect((await a.inspect(key))?.holder).toMatchObject({ label: 'half \ufffd' });
+    for await (const { holder } of a.list(key)) expect(holder?.label).toBe('half \ufffd');
     expect(await next.release()).toBe(true);
   });
 

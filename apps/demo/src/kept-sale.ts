@@ -34,8 +34,8 @@ export class KeptSale {
 
   async #buy(buyer: number): Promise<void> {
     const product = PRODUCTS[buyer % PRODUCTS.length] as string;
-    // Redis knows the call for which a process got its lease. If a sale there handed it on to the stocktake, operators
-    // of other processes would see the sale.
+    // Redis knows the call for which a process got its lease. If a sale there handed it on to the stocktake, `ls` and
+    // errors of other processes would name the sale.
     const sellers = product === STUCK ? this.#processes.slice(0, -1) : this.#processes;
     const process = sellers[buyer % sellers.length] as StockApi;
     const path = `/stock/${product}`;

@@ -22,7 +22,8 @@ Keys are written as in the application, without the keyPrefix and the braces tha
   HOLDER    host and process id; (kept) by holdAtLeastMs, (revoked) by an operator just now, (foreign): the key was
             written by something else
   CALL      the call for which the process got the lease: its label, or its method
-  SINCE     when that process asked for it, in UTC by its own clock; its calls may have handed it on since
+  SINCE     when that process asked for it, in UTC by its own clock; its calls may have handed it on since. Only
+            inspect asks the process which of its calls has the key now, and since when
   LEASE     when it ends if it is not renewed, which the holder does while it works
   WAITING   how many processes wait, however many calls wait in each
   HOLDS     the locks of a call that waits, and of the calls around it; "deadlock" if these calls wait for each other
@@ -30,7 +31,7 @@ Keys are written as in the application, without the keyPrefix and the braces tha
 Redis: one server, the master behind Sentinel, or any node of a Redis Cluster, whose other nodes are found. If Node does
 not know the authority of a certificate, name its file in NODE_EXTRA_CA_CERTS. To look, the Redis user needs
   ~lock:* +get +pttl +zcard +scan, and for a Cluster +cluster|slots; since Redis 7, %R~lock:* is enough
-and to release, or for graph, what the user of the application has. For the graph, the processes are asked.
+and to release, for graph, or for the present call with inspect, what the user of the application has.
 
 All keys of the database are scanned, in short steps. A look at 10,000 locks takes about a second, and a sixth of that
 in Redis. After each look, watch pauses for four times as long as that took, and for a second at least.

@@ -1,3 +1,5 @@
+import type { AskedHolder } from '../core/deadlocks/holder-questions.js';
+import { presentCall, withCall } from '../core/deadlocks/present-call.js';
 import { LockStoreError } from '../core/lock.errors.js';
 import { holderOf, type LockInspector } from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
@@ -6,6 +8,7 @@ import type { Asked } from './command-line.js';
 import { EXIT_CODE, type ExitCode } from './exit-code.js';
 import type { LockReader } from './lock-reader.js';
 import { inOrder, lockJson, lockLines, lockTable, shownHolder } from './lock-texts.js';
+import type { LockView } from './lock-view.js';
 import { shownJson, shownText } from './shown-text.js';
 import { terminalSize } from './terminal-size.js';
 
@@ -21,26 +24,55 @@ export async function list(reader: LockReader, { pattern, json }: Asked<'ls'>): 
   return EXIT_CODE.done;
 }
 
+/** Asks the process that has a key which of its calls has it now. @throws LockStoreError */
+export type AskHolder = (key: string) => Promise<AskedHolder | undefined>;
+
 /** Prints one lock. */
 export async function inspect(
   reader: LockReader,
+  askHolder: AskHolder,
   { key, keyPrefix, json }: Asked<'inspect' | 'release'>,
 ): Promise<ExitCode> {
   const lock = await reader.read(key);
   if (lock === undefined) return free(key, keyPrefix, json);
-  console.log(json ? lockJson(lock) : lockLines(lock).join('\n'));
+  const { holder, since, problem } = await presentHolder(lock, askHolder);
+  const present = { ...lock, holder, since };
+  console.log(json ? lockJson(present) : lockLines(present).join('\n'));
+  if (problem !== undefined) {
+    console.error(
+      `The call and its time are those for which the process got the lease, and another call may have it now: ${shownText(problem)}.`,
+    );
+  }
   return EXIT_CODE.done;
+}
+
+/** @returns with the reason why only what Redis says is known, if so */
+async function presentHolder(
+  lock: LockView,
+  askHolder: AskHolder,
+): Promise<Pick<LockView, 'holder' | 'since'> & { readonly problem?: string }> {
+  const { key, value, holder, since } = lock;
+  if (holder === undefined) return { holder, since };
+  try {
+    const call = presentCall(value, await askHolder(key));
+    if (call !== undefined) return { holder: withCall(holder, call), since: call?.since ?? since };
+    return { holder, since, problem: 'the process has not said' };
+  } catch (error) {
+    if (!(error instanceof LockStoreError)) throw error;
+    return { holder, since, problem: error.message.replace(/\.$/, '') };
+  }
 }
 
 /** Takes a lock away from its holder, or says who would lose it. */
 export async function release(
   reader: LockReader,
+  askHolder: AskHolder,
   inspector: Pick<LockInspector, 'revoke'>,
   asked: Asked<'release'>,
 ): Promise<ExitCode> {
   const { key, keyPrefix, json, isConfirmed, leaseId } = asked;
   if (!isConfirmed) {
-    const code = await inspect(reader, asked);
+    const code = await inspect(reader, askHolder, asked);
     if (code === EXIT_CODE.done)
       console.error(
         'Nothing was released. With --yes, the lock is taken away from whoever has it then: the signal of that call aborts, and the next caller enters a second later, even if the work of the first one still goes on.',

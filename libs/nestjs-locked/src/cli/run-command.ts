@@ -1,4 +1,4 @@
-import { HolderQuestions } from '../core/deadlocks/holder-questions.js';
+import { type AskedHolder, HolderQuestions } from '../core/deadlocks/holder-questions.js';
 import { LockConfigError, LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { newProcessId } from '../core/store/lease-token.js';
 import type { LockInspector } from '../core/store/lock-inspector.js';
@@ -48,7 +48,7 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
     const { isCluster: inCluster, connectionPrefix } = servers;
     const { inboxPrefix } = keys;
     const settings = { inCluster, inboxPrefix, acceptMs: 0, fenceKeepMs: 0 };
-    const processId = newProcessId(); // the name of an inbox, which only graph has
+    const processId = newProcessId(); // the name of an inbox, if processes are asked
     const inspector = new RedisLockInspector({
       servers,
       clock: systemClock,
@@ -63,6 +63,9 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
       connectionPrefix,
     });
     const reader = new LockReader(servers, keys, inspector);
+    const inbox = inboxPrefix + processId;
+    const askHolder = (key: string): Promise<AskedHolder | undefined> =>
+      withAnswers(servers, inspector, inbox, (questions) => questions.ask(key));
     switch (asked.name) {
       case 'ls':
         return await list(reader, asked);
@@ -70,13 +73,13 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
         await watch(reader, servers.address, asked);
         return EXIT_CODE.done;
       case 'graph':
-        return await withAnswers(servers, inspector, inboxPrefix + processId, (questions) =>
+        return await withAnswers(servers, inspector, inbox, (questions) =>
           graph(reader, questions, asked),
         );
       case 'inspect':
-        return await inspect(reader, asked);
+        return await inspect(reader, askHolder, asked);
       case 'release':
-        return await release(reader, inspector, asked);
+        return await release(reader, askHolder, inspector, asked);
     }
   } finally {
     servers.close();
@@ -90,7 +93,7 @@ async function withAnswers<T>(
   inbox: string,
   ask: (questions: HolderQuestions) => Promise<T>,
 ): Promise<T> {
-  const questions = new HolderQuestions(inspector, systemClock, () => []);
+  const questions = new HolderQuestions(inspector, systemClock, () => '');
   const answers = new OperatorInbox(servers.anotherConnection(), (it) => questions.answer(it));
   try {
     const nodes = await servers.nodeIds();

@@ -23,6 +23,9 @@ export interface LockNesting {
   readonly wantedBy: string | undefined;
 }
 
+/** Who has the key for which a call waits: another call of this process, or somebody else. */
+export type QueuedFor = 'local' | 'store';
+
 /**
  * What happens besides the results of calls: for the log, and for subscribers of the channel `nestjs-locked:event`.
  * None of these is thrown.
@@ -113,6 +116,12 @@ export type LockEvent =
   | (OfLock & { readonly type: 'leader-overdue'; readonly sinceMs: number })
   /** The lock of a leader could not be requested; the process tries again. Reported once until it leads. */
   | (OfLock & { readonly type: 'campaign-failed'; readonly cause: Error })
+  /**
+   * A call has to wait for this key: another call of this process has it (`local`), or another process or client does
+   * (`store`). The label is that of the call that waits. Told once for each key that a call waits for, and only to
+   * subscribers of the channel.
+   */
+  | (OfLock & { readonly type: 'queued'; readonly for: QueuedFor })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /**

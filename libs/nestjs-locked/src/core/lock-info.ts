@@ -21,13 +21,17 @@ export interface LockInfo {
    */
   readonly holders: readonly LockHolder[];
   /**
-   * When the holder's process asked for the lease, by its own clock. If it had to wait, that is when it last asked,
-   * some seconds before it got the lease. Calls of that process may have handed it on since. Undefined like `holder`.
+   * Since when the call has the key, by the clock of its machine. If its process has not said which call that is
+   * (`fencingToken` is undefined), this is when it asked for the lease: if it had to wait, when it last did so, some
+   * seconds before it got it. Undefined like `holder`.
    */
   readonly since: Date | undefined;
   /** How long the lease lasts if it is not renewed, in milliseconds; Infinity if it never expires. */
   readonly remainingMs: number;
-  /** That of the present hold. Undefined unless a call of this process has it: the store does not know the number. */
+  /**
+   * That of the present hold. The store does not know it: undefined unless the process of the holder, this one or
+   * another, has said which call has the key.
+   */
   readonly fencingToken: number | undefined;
   /** How many wait: calls of this process, each of them, and other processes, each counted once. */
   readonly waiters: number;
@@ -73,9 +77,9 @@ export interface LockHolder {
   /** Its process id there, if known. */
   readonly pid: number | undefined;
   /**
-   * The `label` of the call or, without one, its method: `StockService.take`. Undefined if it has neither. If another
-   * process has the key, this is the call for which that process got the lease; as with `since`, its calls may have
-   * handed it on since.
+   * The `label` of the call or, without one, its method: `StockService.take`. Undefined if it has neither. Of another
+   * process, this is the call for which it got the lease, and which may have handed the key on to another call since;
+   * only `inspect` asks it for the present one, if it answers within half a second.
    */
   readonly label: string | undefined;
 }

@@ -14,12 +14,21 @@ export interface LockOverview {
   /** The most wanted keys, of which the one that was waited for longest comes first, and then those held longest. */
   readonly locks: readonly OverviewLock[];
   /**
-   * Asks what the calls wait for that hold the most wanted of these keys, of the processes that answer within a second.
+   * Asks which calls hold the most wanted of these keys now, and what they wait for, of the processes that answer
+   * within a second.
    * @throws LockStoreError
    */
-  readonly waits: () => Promise<readonly LockWait[]>;
+  readonly ask: () => Promise<AskedHolders>;
   /** There are more keys than are looked at, which are missing in the numbers. */
   readonly isPartial: boolean;
+}
+
+/** What the processes have said. */
+export interface AskedHolders {
+  /** What the calls wait for that hold a key which others want. */
+  readonly waits: readonly LockWait[];
+  /** The lock with the call that has it now, if its process has said so. */
+  readonly present: <Info extends LockInfo>(lock: Info) => Info;
 }
 
 /** A lock, of whose queue only the calls of this process are named. */

@@ -38,6 +38,8 @@ export interface ResolvedLockOptions {
    */
   readonly isBusyFatal: boolean;
   readonly signal: AbortSignal | undefined;
+  /** The message of the call on `nestjs-locked:acquire`, if anybody is subscribed. No option of the call. */
+  readonly message?: object;
 }
 
 export interface ResolvedServiceOptions extends Required<EngineOptions> {

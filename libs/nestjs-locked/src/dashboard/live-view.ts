@@ -2,7 +2,13 @@ import { Logger } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
 import { hostname } from 'node:os';
 import { inspect } from 'node:util';
-import { type HasLockOverview, LOCK_OVERVIEW, type LockOverview } from '../core/lock-overview.js';
+import {
+  type AskedHolders,
+  type HasLockOverview,
+  LOCK_OVERVIEW,
+  type LockOverview,
+  type OverviewLock,
+} from '../core/lock-overview.js';
 import { LOG_CONTEXT } from '../core/log-context.js';
 import { systemClock } from '../core/time/clock.js';
 import type { DashboardRole, HelloMessage, LookMessage } from './dashboard-messages.js';
@@ -131,9 +137,9 @@ export class LiveView {
     const from = systemClock.now();
     try {
       const overview = await this.#options.locks[LOCK_OVERVIEW](filter, MOST_LOCKS);
-      // The list of waits is the same for every filter.
-      const waits = filter === ALL ? waitGraph(await overview.waits()) : [];
-      return { at, tookMs: systemClock.now() - from, overview, waits };
+      // What the processes say is the same for every filter.
+      const asked = filter === ALL ? await overview.ask() : undefined;
+      return { at, tookMs: systemClock.now() - from, overview, asked };
     } catch (error) {
       return error instanceof Error ? error.message : String(error);
     }
@@ -150,7 +156,7 @@ interface Look {
   readonly at: number;
   readonly tookMs: number;
   readonly overview: LockOverview;
-  readonly waits: LookMessage['waits'];
+  readonly asked: AskedHolders | undefined;
 }
 
 function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, 'history'> {
@@ -160,13 +166,14 @@ function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, '
     return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
   }
   const { held, waiting, oldestWaitMs, isPartial } = all.overview;
+  const { waits = [], present = (lock: OverviewLock) => lock } = all.asked ?? {};
   return {
     at: view.at,
     tookMs: view.tookMs,
     problem: null,
     totals: { held, waiting, oldestWaitMs, isPartial },
     matching: view.overview.held,
-    locks: view.overview.locks.map(shownLock),
-    waits: all.waits,
+    locks: view.overview.locks.map((lock) => shownLock(present(lock))),
+    waits: waitGraph(waits),
   };
 }

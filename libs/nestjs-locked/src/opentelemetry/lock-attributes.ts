@@ -9,6 +9,8 @@ export const ATTRIBUTE = {
   via: 'nestjs_locked.via',
   end: 'nestjs_locked.end',
   reason: 'nestjs_locked.reason',
+  key: 'nestjs_locked.key',
+  for: 'nestjs_locked.for',
   keys: 'nestjs_locked.keys',
   label: 'nestjs_locked.label',
   fencingToken: 'nestjs_locked.fencing_token',

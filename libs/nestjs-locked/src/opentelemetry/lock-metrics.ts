@@ -46,7 +46,7 @@ export class LockMetrics {
     );
     this.#holds = durations('hold.duration', 'How long locks were held.');
     this.#waiters = meter.createUpDownCounter('nestjs_locked.waiters', {
-      description: 'The calls that have requested a lock and have no answer yet.',
+      description: 'The calls that wait for a lock which somebody else has.',
       unit: '{call}',
     });
     this.#held = meter.createUpDownCounter('nestjs_locked.holds', {
@@ -79,7 +79,6 @@ export class LockMetrics {
     });
     this.#oldest.addCallback(this.#observeOldest);
     this.#subscriptions = [
-      subscribed<LockAcquireMessage>(ACQUIRE.start, (message) => this.#asked(message)),
       subscribed<LockAcquireMessage>(ACQUIRE.asyncEnd, (message) => this.#answered(message)),
       subscribed<LockHoldMessage>(HOLD.start, (message) => this.#began(message)),
       subscribed<LockHoldMessage>(HOLD.asyncEnd, (message) => this.#released(message)),
@@ -92,16 +91,17 @@ export class LockMetrics {
     this.#oldest.removeCallback(this.#observeOldest);
   }
 
-  #asked(message: LockAcquireMessage): void {
+  /** @param message of a call, which may wait for one key after the other */
+  #queued(message: LockAcquireMessage): void {
+    if (this.#waiting.has(message)) return;
     this.#waiting.add(message);
     this.#waiters.add(1, attributesOf(message));
   }
 
   #answered(message: LockAcquireMessage): void {
-    if (!this.#waiting.delete(message)) return; // it was asked before it was counted
     const { waitedMs = 0, via, error } = message;
     const attributes = attributesOf(message);
-    this.#waiters.add(-1, attributes);
+    this.#waiters.add(this.#waiting.delete(message) ? -1 : 0, attributes); // 0, so that there is a value
     this.#waits.record(waitedMs / 1_000, {
       ...attributes,
       [ATTRIBUTE.outcome]: outcomeOf(message),
@@ -126,8 +126,12 @@ export class LockMetrics {
     this.#holds.record(heldMs / 1_000, { ...attributes, [ATTRIBUTE.end]: end });
   }
 
-  #happened({ service, event }: LockEventMessage): void {
+  #happened({ service, event, request }: LockEventMessage): void {
     if (!('template' in event)) return;
+    if (event.type === 'queued') {
+      if (request !== undefined) this.#queued(request);
+      return;
+    }
     const attributes = commonAttributes(service, event.template);
     if (event.type === 'renewed') {
       this.#margins.record(event.marginMs / 1_000, attributes);

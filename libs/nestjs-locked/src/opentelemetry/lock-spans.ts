@@ -1,5 +1,6 @@
 import {
   context,
+  isSpanContextValid,
   type Link,
   type Span,
   type SpanContext,
@@ -7,15 +8,21 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api';
-import { ACQUIRE, HOLD } from '../core/events/lock-channels.js';
+import { ACQUIRE, EVENTS, HOLD } from '../core/events/lock-channels.js';
 import {
   AROUND_WORK,
+  HOLDER_FOUND,
   type LockAcquireMessage,
+  type LockEventMessage,
   type LockHoldMessage,
+  TRACE_PARENT,
   type WithAroundWork,
+  type WithHolderFound,
+  type WithTraceParent,
 } from '../core/events/lock-messages.js';
 import { subscribed } from '../core/events/subscribed.js';
 import { ATTRIBUTE, commonAttributes, errorTypeOf, outcomeOf } from './lock-attributes.js';
+import { readTraceParent, traceParentOf } from './trace-parent.js';
 
 /**
  * The spans `acquire <template>` and `hold <template>`. The work is inside of the latter, so that its queries and
@@ -35,6 +42,7 @@ export class LockSpans {
       subscribed<LockAcquireMessage>(ACQUIRE.asyncEnd, (message) => this.#answered(message)),
       subscribed<LockHoldMessage>(HOLD.start, (message) => this.#began(message)),
       subscribed<LockHoldMessage>(HOLD.asyncEnd, (message) => this.#released(message)),
+      subscribed<LockEventMessage>(EVENTS, (message) => this.#happened(message)),
     ];
   }
 
@@ -42,7 +50,7 @@ export class LockSpans {
     for (const unsubscribe of this.#subscriptions) unsubscribe();
   }
 
-  #asked(message: LockAcquireMessage): void {
+  #asked(message: LockAcquireMessage & WithHolderFound): void {
     const { service, template, keys, label, waitMs } = message;
     const span = this.#tracer.startSpan(`acquire ${template}`, {
       attributes: {
@@ -53,6 +61,13 @@ export class LockSpans {
       links: this.#holdersOf(message),
     });
     this.#spans.set(message, span);
+    if (span.isRecording()) message[HOLDER_FOUND] = (traceParent) => linkTo(span, traceParent);
+  }
+
+  #happened({ event, request }: LockEventMessage): void {
+    if (event.type !== 'queued' || request === undefined) return;
+    const attributes = { [ATTRIBUTE.key]: event.key, [ATTRIBUTE.for]: event.for };
+    this.#spans.get(request)?.addEvent('queued', attributes);
   }
 
   /** The holds of this process for which the call has to wait, without the one in which it is made. */
@@ -76,7 +91,7 @@ export class LockSpans {
     span.end();
   }
 
-  #began(message: LockHoldMessage & WithAroundWork): void {
+  #began(message: LockHoldMessage & WithAroundWork & WithTraceParent): void {
     const { service, template, keys, label, fencingToken, via } = message;
     const span = this.#tracer.startSpan(`hold ${template}`, {
       attributes: {
@@ -88,6 +103,8 @@ export class LockSpans {
     });
     this.#spans.set(message, span);
     for (const key of keys) this.#held.set(ofService(service, key), span.spanContext());
+    if (isSpanContextValid(span.spanContext()))
+      message[TRACE_PARENT] = traceParentOf(span.spanContext());
     const here = trace.setSpan(context.active(), span);
     const outer = message[AROUND_WORK];
     message[AROUND_WORK] = (work) => {
@@ -128,4 +145,11 @@ function ofService(service: string | undefined, key: string): string {
 function failed(span: Span, error: Error): void {
   span.recordException(error);
   span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
+}
+
+/** Links a wait to the hold of another process. An API before 1.9 has no links after the start of a span. */
+function linkTo(span: Span, traceParent: string): void {
+  const holder = readTraceParent(traceParent);
+  const { addLink } = span as Partial<Span>;
+  if (holder !== undefined && span.isRecording()) addLink?.call(span, { context: holder });
 }

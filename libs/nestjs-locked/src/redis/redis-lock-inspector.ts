@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { LockKeyError } from '../core/lock.errors.js';
 import { quoted } from '../core/runtime/quoted.js';
-import type { HolderQuestion } from '../core/store/holder-question.js';
+import type { Asked, HolderQuestion } from '../core/store/holder-question.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type {
   HolderRecord,
@@ -248,11 +248,13 @@ export class RedisLockInspector implements LockInspector {
     return { value: held, holders: [{ token, process: await this.#processWith(token, key) }] };
   }
 
-  async ask(key: string, id: string): Promise<string | undefined> {
+  async ask(key: string, id: string): Promise<Asked | undefined> {
     const { keys, scripts, processId } = this.#options;
     const args = [processId, id];
-    const token = await this.#runScript(scripts.askHolder, () => keys.of(key), args, key);
-    return typeof token === 'string' ? token : undefined;
+    const reply = await this.#runScript(scripts.askHolder, () => keys.of(key), args, key);
+    if (reply === null) return undefined;
+    const [token, heard] = reply as [string, number];
+    return { token, isHeard: heard > 0 };
   }
 
   async answer({ key, from, id }: HolderQuestion, text: string): Promise<void> {

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
-import type { HolderQuestion } from '../core/store/holder-question.js';
+import type { Asked, HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import { isTokenOf, modeOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
 import type {
@@ -236,13 +236,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return { value: held, holders: holdersIn(held) };
   }
 
-  async ask(key: string, id: string): Promise<string | undefined> {
+  async ask(key: string, id: string): Promise<Asked | undefined> {
     const { holders } = this.#locks.entry(key);
     const token = holders.length === 1 ? holders[0]?.token : undefined;
     const asked = token && processIdOf(token);
     if (token === undefined || asked === undefined) return undefined;
     this.#locks.send(asked, { kind: 'question', key, token, from: this.processId, id });
-    return token;
+    return { token, isHeard: this.#locks.listens(token) };
   }
 
   async answer({ from, id }: HolderQuestion, text: string): Promise<void> {

@@ -16,17 +16,22 @@ import { shownValue } from '../runtime/shown-value.js';
 import { templateOf } from '../template-of.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
+import type { HolderTraces } from './holder-traces.js';
 import type { NestingOrder } from './nesting-order.js';
 import { ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
+import { WaitNotice } from './wait-notice.js';
 
 /** The longest wait that could be one half of a deadlock. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
 
 /** The dependencies of every call of an engine. */
 export interface CallParts {
+  /** The name of the service, if there are several. */
+  readonly service: string | undefined;
   readonly deadlocks: DeadlockSearch;
+  readonly traces: HolderTraces;
   readonly nestings: NestingOrder;
   readonly parts: EngineParts;
   readonly queues: QueuesByKey;
@@ -44,6 +49,7 @@ export interface CallParts {
  * are taken again.
  */
 export class Acquisition {
+  readonly #calls: CallParts;
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
   readonly #ambient: AmbientHolds;
@@ -58,11 +64,9 @@ export class Acquisition {
   #levels: ReentryLevel[] = [];
 
   /** @param keys in the order of `inOrder` */
-  constructor(
-    { parts, queues, ambient, nestings, deadlocks }: CallParts,
-    keys: readonly string[],
-    options: ResolvedLockOptions,
-  ) {
+  constructor(calls: CallParts, keys: readonly string[], options: ResolvedLockOptions) {
+    const { parts, queues, ambient, nestings, deadlocks } = calls;
+    this.#calls = calls;
     this.#parts = parts;
     this.#queues = queues;
     this.#ambient = ambient;
@@ -189,8 +193,11 @@ export class Acquisition {
     const isAsGiven = waitMs === this.#options.waitMs && mode === this.#options.mode;
     const options = isAsGiven ? this.#options : { ...this.#options, waitMs, mode };
     const watched = this.#deadlocks.watch(key, options, this.#withOwn(around));
-    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits: this.#time, watched };
+    const listener = waitMs === 0 ? undefined : WaitNotice.of(this.#calls, key, options);
+    const limits = this.#time;
+    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits, watched, listener };
     const entered = this.#queues.enter(terms);
+    if (listener !== undefined) entered.then(listener.ended, listener.ended);
     const isOwn = !this.#options.reentrant && this.#ambient.levelOf(key) !== undefined;
     if (!isOwn && (later === undefined || waitMs === 0)) return entered;
     return entered.catch((error: unknown) => {
@@ -210,6 +217,8 @@ export class Acquisition {
     // Keys held before the branches forked cannot cause a deadlock between them.
     const later = waitMs === 0 ? undefined : laterThan(key, this.#ambient.heldSince(parent));
     const cappedMs = waitMs === 0 ? 0 : this.#cappedWaitMs(key, later);
+    if (cappedMs > 0 && parent.mutex.isTaken)
+      WaitNotice.of(this.#calls, key, this.#options)?.queued('local');
     const outcome = await parent.mutex.enter(this.#parts.clock, cappedMs, this.#options.signal);
     switch (outcome) {
       case 'entered':

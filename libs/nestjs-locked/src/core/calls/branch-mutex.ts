@@ -9,6 +9,11 @@ export class BranchMutex {
   /** The outer mutex that the call with these branches has entered itself; set when that call has ended. */
   #around: BranchMutex | undefined;
 
+  /** Whether a branch is inside. */
+  get isTaken(): boolean {
+    return this.#taken;
+  }
+
   /**
    * @param waitMs how long to wait; 0 = only if it is free now
    * @returns 'entered', or the reason why not

@@ -4,6 +4,7 @@ import {
   type LockHoldMessage,
   type Unfinished,
   type WithAroundWork,
+  type WithTraceParent,
 } from '../events/lock-messages.js';
 import type { Hold } from '../queue/hold.js';
 import { templateOf } from '../template-of.js';
@@ -16,13 +17,14 @@ export class HoldTrace {
   readonly #clock: Clock;
   readonly #startedAt: number;
   readonly #holds: readonly Hold[];
-  readonly #message: Unfinished<LockHoldMessage>;
+  readonly #message: Unfinished<LockHoldMessage> & WithTraceParent & WithAroundWork;
 
   private constructor(clock: Clock, levels: readonly ReentryLevel[], message: LockHoldMessage) {
     this.#clock = clock;
     this.#startedAt = clock.now();
     this.#holds = levels.map(({ hold }) => hold);
     this.#message = message;
+    for (const hold of this.#holds) hold.message = this.#message;
   }
 
   /** @returns undefined if nobody listens, or if the call has joined all its keys */
@@ -55,7 +57,7 @@ export class HoldTrace {
   /** Runs the work with the stores that subscribers have bound. */
   run<T>(work: () => T): T {
     return HOLD.start.runStores(this.#message, () => {
-      const around = (this.#message as WithAroundWork)[AROUND_WORK];
+      const around = this.#message[AROUND_WORK];
       try {
         return around === undefined ? work() : around(work);
       } finally {

@@ -1,5 +1,8 @@
 import type { LockInfo, LockWait } from '../lock-info.js';
-import type { HolderQuestions } from './holder-questions.js';
+import type { AskedHolders } from '../lock-overview.js';
+import { leaseIdOf } from '../store/shared-value.js';
+import type { AskedHolder, HolderQuestions } from './holder-questions.js';
+import { withCall } from './present-call.js';
 import { waitName } from './wait-name.js';
 
 /** How many questions are under way at once. */
@@ -8,9 +11,8 @@ const ASKED_AT_ONCE = 16;
 /** A held lock. */
 type Held = Pick<LockInfo, 'key' | 'holder' | 'waiters'>;
 
-/** What the processes have said. */
-export interface CollectedWaits {
-  readonly waits: readonly LockWait[];
+/** What the processes have said, and which did not. */
+export interface CollectedWaits extends AskedHolders {
   /** Of how many locks it is unknown, because their process has not answered. */
   readonly silent: number;
 }
@@ -26,11 +28,14 @@ export async function collectedWaits(
 ): Promise<CollectedWaits> {
   const found = new Map<string, LockWait>();
   const silentProcesses = new Set<string>();
+  const holders = new Map<string, AskedHolder>();
   let silent = 0;
   const ask = async (key: string, processId: string): Promise<void> => {
     const holder = await questions.ask(key);
-    for (const wait of holder?.waits ?? []) found.set(waitName(wait), wait);
-    if (holder === undefined || holder.waits !== undefined) return;
+    if (holder === undefined) return;
+    holders.set(key, holder);
+    for (const wait of holder.answer?.waits ?? []) found.set(waitName(wait), wait);
+    if (holder.answer !== undefined) return;
     silent++;
     silentProcesses.add(processId);
   };
@@ -46,5 +51,16 @@ export async function collectedWaits(
     next = [];
   }
   await askAll(next);
-  return { waits: [...found.values()], silent };
+  return { waits: [...found.values()], silent, present: (lock) => withPresentCall(lock, holders) };
+}
+
+function withPresentCall<Info extends LockInfo>(
+  lock: Info,
+  holders: ReadonlyMap<string, AskedHolder>,
+): Info {
+  const told = holders.get(lock.key);
+  if (told === undefined || leaseIdOf(told.token) !== lock.leaseId) return lock;
+  const call = told.answer?.call;
+  const { since = lock.since, fencingToken } = call ?? lock;
+  return { ...lock, holder: withCall(lock.holder, call), since, fencingToken };
 }

@@ -5,8 +5,10 @@ import type { LockWait } from '../lock-info.js';
 import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import type { HolderQuestion } from '../store/holder-question.js';
 import { safetyIntervalMs } from '../store/lease-timing.js';
 import { templateOf } from '../template-of.js';
+import { type HolderState, writtenAnswer } from './answer-text.js';
 import { deadlockMessage } from './deadlock-message.js';
 import { HolderQuestions } from './holder-questions.js';
 import { HoldingWait, type HoldingWaitUser } from './holding-wait.js';
@@ -52,8 +54,8 @@ export class DeadlockSearch implements HoldingWaitUser {
     this.#parts = parts;
     this.#queues = queues;
     this.#everyMs = safetyIntervalMs(options.leaseMs);
-    this.questions = new HolderQuestions(store.inspector, clock, (key, token) =>
-      this.#waitsUnder(key, token),
+    this.questions = new HolderQuestions(store.inspector, clock, (question) =>
+      writtenAnswer(this.#here, this.#stateUnder(question)),
     );
   }
 
@@ -125,10 +127,11 @@ export class DeadlockSearch implements HoldingWaitUser {
     if (asked.has(waitName(wait)) || asked.size === MOST_ASKED) return undefined;
     asked.add(waitName(wait));
     const holder = await this.questions.ask(wait.key);
-    if (holder?.waits === undefined) return undefined;
+    if (holder?.answer === undefined) return undefined;
+    const { waits } = holder.answer;
     const link = { wait, token: holder.token };
-    if (holder.waits.some((next) => waitName(next) === waitName(own))) return [link];
-    for (const next of holder.waits) {
+    if (waits.some((next) => waitName(next) === waitName(own))) return [link];
+    for (const next of waits) {
       const rest = await this.#pathBack(next, own, asked);
       if (rest !== undefined) return [link, ...rest];
     }
@@ -142,7 +145,8 @@ export class DeadlockSearch implements HoldingWaitUser {
       const { wait: next } = ring[(i + 1) % ring.length] as Link;
       const answer = answers[i];
       return (
-        answer?.token === token && answer.waits?.some((wait) => waitName(wait) === waitName(next))
+        answer?.token === token &&
+        answer.answer?.waits.some((wait) => waitName(wait) === waitName(next))
       );
     });
   }
@@ -155,19 +159,22 @@ export class DeadlockSearch implements HoldingWaitUser {
     this.#parts.report({ type: 'deadlock', key, label, template, ring });
   }
 
-  /** What the calls wait for that have the key now, under this token. */
-  #waitsUnder(key: string, token: string): readonly LockWait[] {
-    const holds = [...this.#queues.holdsUnder(key, token)];
-    const waits = holds.flatMap((hold) => [...(this.#waits.get(hold) ?? [])]);
-    return waits.map((wait) => this.#shown(wait));
+  /** Which call has the key now, under this token, and what it waits for. @returns undefined without such a lease */
+  #stateUnder({ key, token }: HolderQuestion): HolderState | undefined {
+    const occupancy = this.#queues.occupancyUnder(key, token);
+    if (occupancy === undefined) return undefined;
+    const waits = [...occupancy.holds].flatMap((hold) => [...(this.#waits.get(hold) ?? [])]);
+    return { call: occupancy.call, waits: waits.map((wait) => this.#shown(wait)) };
+  }
+
+  get #here(): Pick<LockWait, 'processId' | 'host' | 'pid'> {
+    return { processId: this.#parts.store.processId, host: hostname(), pid: process.pid };
   }
 
   #shown(wait: HoldingWait): LockWait {
     const { id, key, options, since, holds } = wait;
     return {
-      processId: this.#parts.store.processId,
-      host: hostname(),
-      pid: process.pid,
+      ...this.#here,
       id,
       label: options.label,
       key,

@@ -1,9 +1,8 @@
-import type { LockWait } from '../lock-info.js';
 import type { HolderAnswer, HolderQuestion } from '../store/holder-question.js';
 import type { LockInspector } from '../store/lock-inspector.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
-import { readWaits, writtenWaits } from './waits-text.js';
+import { type HolderState, readAnswer } from './answer-text.js';
 
 /** A process that is alive answers within this time. */
 const ANSWER_LIMIT_MS = 1_000;
@@ -11,34 +10,34 @@ const ANSWER_LIMIT_MS = 1_000;
 /** So many answers are under way at once: a flood of questions must not delay the renewals of leases. */
 const MOST_ANSWERS = 1_000;
 
-/** Who has a key, and what the call that has it waits for. */
+/** Who has a key, and what its process says about that. */
 export interface AskedHolder {
   readonly token: string;
   /** Undefined if the process has not answered in time, or not in a form that this version knows. */
-  readonly waits: readonly LockWait[] | undefined;
+  readonly answer: HolderState | undefined;
 }
 
 /**
- * Asks processes, this one included, what the call that holds a key waits for. Redis only carries the messages: which
- * of its calls has a key, and what that waits for, is known to the process alone.
+ * Asks processes, this one included, which of their calls has a key and what it waits for. Redis only carries the
+ * messages: this is known to the process alone.
  */
 export class HolderQuestions {
   readonly #inspector: LockInspector;
   readonly #clock: Clock;
-  readonly #waitsUnder: (key: string, token: string) => readonly LockWait[];
+  readonly #answerTo: (question: HolderQuestion) => string;
   readonly #asked = new Map<string, (text: string | undefined) => void>();
   #count = 0;
   #answers = 0;
 
-  /** @param waitsUnder what the call waits for that has the key in this process, under this token */
+  /** @param answerTo what this process says, in the form of `writtenAnswer` */
   constructor(
     inspector: LockInspector,
     clock: Clock,
-    waitsUnder: (key: string, token: string) => readonly LockWait[],
+    answerTo: (question: HolderQuestion) => string,
   ) {
     this.#inspector = inspector;
     this.#clock = clock;
-    this.#waitsUnder = waitsUnder;
+    this.#answerTo = answerTo;
   }
 
   /** @returns undefined if nobody has the key, or another kind of client @throws LockStoreError */
@@ -46,10 +45,11 @@ export class HolderQuestions {
     const id = String(++this.#count);
     const arrival = new Promise<string | undefined>((resolve) => this.#asked.set(id, resolve));
     try {
-      const token = await this.#inspector.ask(key, id);
-      if (token === undefined) return undefined;
-      const text = await atMost(this.#clock, ANSWER_LIMIT_MS, arrival);
-      return { token, waits: text === undefined ? undefined : readWaits(text) };
+      const asked = await this.#inspector.ask(key, id);
+      if (asked === undefined) return undefined;
+      const { token, isHeard } = asked;
+      const text = isHeard ? await atMost(this.#clock, ANSWER_LIMIT_MS, arrival) : undefined;
+      return { token, answer: text === undefined ? undefined : readAnswer(text) };
     } finally {
       this.#asked.delete(id);
     }
@@ -63,8 +63,7 @@ export class HolderQuestions {
   async #answer(question: HolderQuestion): Promise<void> {
     this.#answers++;
     try {
-      const text = writtenWaits(this.#waitsUnder(question.key, question.token));
-      await this.#inspector.answer(question, text);
+      await this.#inspector.answer(question, this.#answerTo(question));
     } finally {
       this.#answers--;
     }

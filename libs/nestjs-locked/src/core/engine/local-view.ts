@@ -1,5 +1,7 @@
 import { hostname } from 'node:os';
 import type { LockMode } from '../lock.options.js';
+import type { AskedHolder } from '../deadlocks/holder-questions.js';
+import { presentCall, withCall } from '../deadlocks/present-call.js';
 import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Occupancy } from '../queue/occupancy.js';
@@ -47,38 +49,41 @@ export class LocalView {
     return queues.filter((queue) => queue !== undefined);
   }
 
-  /** The public form of what the store says about a key. */
-  infoOf(record: LockRecord): LockInfo {
+  /**
+   * The public form of what the store says about a key.
+   * @param told by the process that has it, if it was asked; if it does not say which call has it now, or if another
+   * lease has it meanwhile, the store's record stands
+   */
+  infoOf(record: LockRecord, told?: AskedHolder): LockInfo {
     const { key, value, remainingMs, waiters, waitsHere } = record;
     const queues = this.#queuesOf(key);
-    const holders = record.holders.map((holder) => this.#holderWith(key, holder));
     const [token = ''] = tokensIn(value);
+    const here = this.#occupancyOf(key, token);
+    const call = here === undefined ? presentCall(value, told) : here.call;
+    const [first, ...others] = record.holders.map((holder) => this.#holderWith(key, holder));
+    const holder = withCall(first, call);
     return {
       key,
       state: lockState(value),
       mode: modeOf(token),
       leaseId: leaseIdOf(value),
-      holder: holders[0],
-      holders,
-      since: introducedAt(token),
+      holder,
+      holders: holder === undefined ? [] : [holder, ...others],
+      since: call?.since ?? introducedAt(token),
       remainingMs,
-      fencingToken: this.#occupancyOf(key, token)?.fencingToken,
+      fencingToken: call?.fencingToken,
       waiters: queues.reduce((sum, queue) => sum + queue.waiters, waiters - waitsHere),
       queue: this.#queueOf(record.queue, queues),
     };
   }
 
   #occupancyOf(key: string, token: string): Occupancy | undefined {
-    if (!isTokenOf(this.#processId, token)) return undefined;
-    const queue = this.#queues.queueOf(key, modeOf(token) ?? 'exclusive');
-    return queue?.occupancies().find(({ lease }) => lease.token === token);
+    return isTokenOf(this.#processId, token) ? this.#queues.occupancyUnder(key, token) : undefined;
   }
 
   #holderWith(key: string, holder: HolderRecord): LockHolder {
     const here = this.#occupancyOf(key, holder.token);
-    return here === undefined
-      ? holderWith(holder)
-      : this.#callHere(here.isHeld ? here.label : undefined);
+    return here === undefined ? holderWith(holder) : this.#callHere(here.call?.label);
   }
 
   /** How many wait for a key, and how long the first of them has waited. */

@@ -191,7 +191,8 @@ export class LockEngine implements LockRunner {
   ): Promise<readonly ReentryLevel[]> {
     const keys = inOrder(asked);
     if (!ACQUIRE.hasSubscribers) return this.#whenOpen(keys, options, callSite);
-    const take = (): Promise<readonly ReentryLevel[]> => this.#whenOpen(keys, options, callSite);
+    const take = (of: ResolvedLockOptions): Promise<readonly ReentryLevel[]> =>
+      this.#whenOpen(keys, of, callSite);
     const { inTransactions } = this;
     return tracedAcquire(this.#calls.parts.clock, inTransactions.name, keys, options, take);
   }

@@ -1,12 +1,14 @@
 import { collectedWaits } from '../deadlocks/collected-waits.js';
-import type { HolderQuestions } from '../deadlocks/holder-questions.js';
+import type { AskedHolder, HolderQuestions } from '../deadlocks/holder-questions.js';
 import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { LockOverview } from '../lock-overview.js';
-import { holderOf, type LockInspector } from '../store/lock-inspector.js';
+import { processIdOf } from '../store/lease-token.js';
+import { holderOf, type LockInspector, type LockRecord } from '../store/lock-inspector.js';
 import { leaseIdOf, tokensIn } from '../store/shared-value.js';
+import { atMost } from '../time/at-most.js';
 import type { EngineInbox } from './engine-inbox.js';
 import type { EngineLifetime } from './engine-lifetime.js';
 import { type LocalView, MOST_WAITING } from './local-view.js';
@@ -14,6 +16,9 @@ import { surveyLocks } from './lock-survey.js';
 
 /** How long a key must have been wanted before an overview asks its holder: nearly all waits are over sooner. */
 const ASKED_AFTER_MS = 500;
+
+/** How long `inspect` waits for the holder's process, which may be blocked or dead. */
+const TOLD_WITHIN_MS = 500;
 
 /** How many holders an overview asks. */
 const MOST_ASKED = 32;
@@ -68,12 +73,24 @@ export class LockOperations {
   /** @returns null if nobody holds it @throws LockStoreError */
   async inspect(key: string): Promise<LockInfo | null> {
     assertLockKey(key);
-    const record = await this.#ask(async () => {
-      this.#parts.outages.assertMayAsk(key);
-      await this.#opened();
-      return this.#inspector.inspect(key, MOST_WAITING);
+    return this.#ask(async () => {
+      const record = await this.#recordOf(key);
+      return record === undefined ? null : this.#local.infoOf(record, await this.#toldOf(record));
     });
-    return record === undefined ? null : this.#local.infoOf(record);
+  }
+
+  async #recordOf(key: string): Promise<LockRecord | undefined> {
+    this.#parts.outages.assertMayAsk(key);
+    await this.#opened();
+    return this.#inspector.inspect(key, MOST_WAITING);
+  }
+
+  /** Asks another process which of its calls has the key. @returns undefined if it does not answer soon */
+  async #toldOf({ key, value }: LockRecord): Promise<AskedHolder | undefined> {
+    const { tokens, clock } = this.#parts;
+    if (processIdOf(value) === undefined || tokens.isOwn(value)) return undefined;
+    const asked = this.#questions.ask(key).catch(() => undefined); // what the store has said stands
+    return atMost(clock, TOLD_WITHIN_MS, asked);
   }
 
   /** The held locks, in no particular order. @throws LockKeyError if no key can match the pattern · LockStoreError */
@@ -84,8 +101,8 @@ export class LockOperations {
       await this.#opened();
       for await (const key of this.#inspector.list(pattern)) {
         if (keyProblem(key) !== undefined) continue; // of another kind of client; our calls cannot name it
-        const info = await this.inspect(key);
-        if (info !== null) yield info;
+        const record = await this.#recordOf(key);
+        if (record !== undefined) yield this.#local.infoOf(record);
       }
     } finally {
       await this.#parts.loopTurn.pause();
@@ -101,7 +118,7 @@ export class LockOperations {
       const seen = await surveyLocks(this.#inspector, this.#local, pattern, most);
       const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
       const asked = wanted.slice(0, MOST_ASKED);
-      return { ...seen, waits: async () => (await collectedWaits(this.#questions, asked)).waits };
+      return { ...seen, ask: () => collectedWaits(this.#questions, asked) };
     });
   }
 

@@ -30,7 +30,7 @@ export async function surveyLocks(
   local: LocalView,
   pattern: string,
   most: number,
-): Promise<Omit<LockOverview, 'waits'>> {
+): Promise<Omit<LockOverview, 'ask'>> {
   const { locks, isPartial } = await inspector.survey(pattern, MOST_KEYS);
   const found = [...locks].map(([key, lock]): Candidate => {
     const since = introducedAt(tokensIn(lock.value ?? '')[0] ?? '')?.getTime() ?? Infinity;

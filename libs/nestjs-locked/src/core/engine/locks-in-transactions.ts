@@ -2,6 +2,7 @@ import { AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
 import { AmbientHolds } from '../calls/ambient-holds.js';
 import { HandedOutLocks } from '../calls/handed-out-locks.js';
+import { HolderTraces } from '../calls/holder-traces.js';
 import { NestingOrder } from '../calls/nesting-order.js';
 import type { TransactionalLocks } from '../calls/open-transaction.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
@@ -39,7 +40,9 @@ export class LocksInTransactions implements TransactionalLocks {
     this.name = name;
     const ambient = new AmbientHolds(() => keptLevels(this));
     const deadlocks = new DeadlockSearch(parts, queues);
-    this.calls = { parts, queues, ambient, nestings: new NestingOrder(), deadlocks };
+    const traces = new HolderTraces(parts, queues, deadlocks.questions);
+    const nestings = new NestingOrder();
+    this.calls = { service: name, parts, queues, ambient, nestings, deadlocks, traces };
     this.handedOut = new HandedOutLocks(parts, ambient, this);
     this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
     this.#keyPrefix = keyPrefix;
@@ -84,11 +87,12 @@ export class LocksInTransactions implements TransactionalLocks {
     work: (acquired: readonly Hold[]) => Promise<T>,
   ): Promise<T> {
     const sorted = inOrder(keys);
-    const take = (): Promise<readonly ReentryLevel[]> => this.take(sorted, options);
+    const take = (of: ResolvedLockOptions): Promise<readonly ReentryLevel[]> =>
+      this.take(sorted, of);
     const { clock } = this.calls.parts;
     const levels = await (ACQUIRE.hasSubscribers
       ? tracedAcquire(clock, this.name, sorted, options, take)
-      : take());
+      : take(options));
     for (const level of levels) level.isOfTransaction = true;
     const acquired = levels.filter(({ isRoot }) => isRoot).map(({ hold }) => hold);
     return this.handedOut.run(levels, () => work(acquired));

@@ -9,14 +9,18 @@ import type { Clock } from '../time/clock.js';
 
 type Levels = readonly ReentryLevel[];
 
-/** Takes the keys, and tells the subscribers of `nestjs-locked:acquire` about it. */
+/**
+ * Takes the keys, and tells the subscribers of `nestjs-locked:acquire` about it.
+ * @param take gets the options with the message of the call
+ */
 export async function tracedAcquire(
   clock: Clock,
   service: string | undefined,
   keys: readonly string[],
-  { template, label, waitMs }: ResolvedLockOptions,
-  take: () => Promise<Levels>,
+  options: ResolvedLockOptions,
+  take: (options: ResolvedLockOptions) => Promise<Levels>,
 ): Promise<Levels> {
+  const { template, label, waitMs } = options;
   const message: Unfinished<LockAcquireMessage> = {
     service,
     keys: [...keys],
@@ -26,7 +30,7 @@ export async function tracedAcquire(
   };
   const since = clock.now();
   ACQUIRE.start.publish(message);
-  const taken = take();
+  const taken = take({ ...options, message });
   ACQUIRE.end.publish(message);
   try {
     const levels = await taken;

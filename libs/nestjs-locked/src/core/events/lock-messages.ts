@@ -76,6 +76,28 @@ export interface WithAroundWork {
   [AROUND_WORK]?: <T>(work: () => T) => T;
 }
 
+/**
+ * What a subscriber of `start` may set on the message of a call, to be told the trace context of a hold in another
+ * process for which the call waits. It is asked for after a while, if that process says it.
+ */
+export const HOLDER_FOUND = Symbol.for('nestjs-locked/HolderFound');
+
+/** A message with such a function. */
+export interface WithHolderFound {
+  [HOLDER_FOUND]?: (traceParent: string) => void;
+}
+
+/**
+ * What a subscriber of `start` may set on the message of a hold: its trace context as W3C's `traceparent`, for those
+ * who wait for it in other processes.
+ */
+export const TRACE_PARENT = Symbol.for('nestjs-locked/TraceParent');
+
+/** A message with it. */
+export interface WithTraceParent {
+  [TRACE_PARENT]?: string;
+}
+
 /** A message while it is written. */
 export type Unfinished<Message> = { -readonly [Name in keyof Message]: Message[Name] };
 
@@ -85,4 +107,6 @@ export interface LockEventMessage {
   readonly service: string | undefined;
   /** What has happened. */
   readonly event: LockEvent;
+  /** Of `queued`: the message of the call that waits, if somebody was subscribed to `nestjs-locked:acquire`. */
+  readonly request?: LockAcquireMessage | undefined;
 }

@@ -129,7 +129,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#recheck.queued(reply);
     this.#user.mustWait();
     if (this.#user.isEmpty) this.leave();
-    else this.#parts.scheduler.schedule(this, this.#recheck.dueAt);
+    else this.#rearm();
   }
 
   // ---- looking again ----------------------------------------------------------------------------------------

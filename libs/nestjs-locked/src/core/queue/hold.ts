@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { AcquiredVia } from '../events/lock-messages.js';
+import type { AcquiredVia, WithTraceParent } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import type { Lease } from '../lease/lease.js';
 import {
@@ -51,6 +51,8 @@ export class Hold {
    * calls requires.
    */
   keptUntil = -Infinity;
+  /** The message about it on `nestjs-locked:hold`, if anybody is subscribed. */
+  message: WithTraceParent | undefined;
   readonly #parts: EngineParts;
   readonly #lease: Lease;
   readonly #keeper: HoldKeeper;

@@ -11,6 +11,7 @@ import {
   LockStoreError,
 } from '../lock.errors.js';
 import type { LockMode } from '../lock.options.js';
+import type { QueuedFor } from '../lock-events.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
@@ -60,6 +61,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #parted: Map<object, Occupancy> | undefined;
   /** Whether a request was told to wait since the last lease. */
   #hasWaited = false;
+  /** Whether a call is to be told that it has to wait, which is not known yet. */
+  #isToTell = false;
 
   constructor(
     parts: EngineParts,
@@ -138,7 +141,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   /** @param store carries out the first command, if one is needed. @default the lock store */
   enter(
-    { options, isOneOfSeveral, limits, watched }: Omit<CallTerms, 'key'>,
+    { options, isOneOfSeveral, limits, watched, listener }: Omit<CallTerms, 'key'>,
     store?: Acquires,
   ): Promise<Hold> {
     const refusal = this.#refusal(options);
@@ -146,7 +149,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#proceed(); // the call does not join, so the queue may be empty
       return Promise.reject(refusal);
     }
-    const terms = { key: this.key, options, isOneOfSeveral, limits, watched };
+    const terms = { key: this.key, options, isOneOfSeveral, limits, watched, listener };
     const call = new WaitingCall(terms, this.#parts.clock.now(), this);
     if (call.atEnd && this.isTaken && !this.isUndecided) {
       call.refuse(call.since, this.failure);
@@ -155,7 +158,21 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#calls.add(call);
     this.#occupancy?.expectCall();
     this.#proceed(store);
+    if (call.isToBeTold && this.#calls.has(call)) this.#tell(call);
     return call.promise;
+  }
+
+  /** Tells a call that it has to wait, now or, if an answer is awaited that may still serve it, afterwards. */
+  #tell(call: WaitingCall): void {
+    if (this.#occupancy?.isOccupied === true) call.hasToWait('local');
+    else if (this.#request?.state === 'waiting') call.hasToWait('store');
+    else this.#isToTell = true;
+  }
+
+  #tellAll(by: QueuedFor): void {
+    if (!this.#isToTell) return;
+    this.#isToTell = false;
+    for (const call of [...this.#calls]) call.hasToWait(by);
   }
 
   #refusal({ signal, waitMs, maxWaiters }: ResolvedLockOptions): Error | undefined {
@@ -228,6 +245,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     if (this.mode === 'shared') return;
     this.#calls.refuseAllAtEnd();
     if (!this.isEmpty) this.#occupancy?.expectCall();
+    this.#tellAll('local'); // last, because a subscriber may do anything
   }
 
   /**
@@ -361,6 +379,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#answered();
     this.#stopAwaiting();
     this.#calls.refuseAllAtEnd();
+    this.#tellAll('store');
   }
 
   notAcquired(from: object): void {

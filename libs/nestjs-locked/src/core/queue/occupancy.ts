@@ -1,6 +1,7 @@
 import type { Lease } from '../lease/lease.js';
 import type { LeaseOccupancy } from '../lease/lease-user.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import type { PresentCall } from '../store/holder-question.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import type { Hold } from './hold.js';
 
@@ -17,8 +18,8 @@ export interface Occupancy extends LeaseOccupancy {
   readonly lease: Lease;
   /** The calls inside. */
   readonly holds: Iterable<Hold>;
-  /** That of the calls inside. */
-  readonly fencingToken: number | undefined;
+  /** A call inside, as it is told to others: of several readers, the one that came last. Null if there is none. */
+  readonly call: PresentCall | null;
   /** Whether the lease is kept although no call here wants the key. */
   readonly isIdle: boolean;
   /** Whether a call has the lease, which is not lost. */

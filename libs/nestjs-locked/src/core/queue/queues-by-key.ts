@@ -11,6 +11,8 @@ import { LocalQueue } from './local-queue.js';
 import type { Occupancy } from './occupancy.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
+const MODES = ['exclusive', 'shared'] as const;
+
 /**
  * The queues of this process: one for each key that a call here holds or waits for, and another one for each key that
  * calls here read. To the store, the two are like those of two processes.
@@ -126,10 +128,15 @@ export class QueuesByKey {
     return (mode === 'shared' ? this.#readers : this.#queues).get(key);
   }
 
-  /** The calls here that have the key under this token. */
-  holdsUnder(key: string, token: string): Iterable<Hold> {
+  /** Whether this process has the lease of a key. */
+  isHeldHere(key: string): boolean {
+    return MODES.some((mode) => this.queueOf(key, mode)?.occupancy !== undefined);
+  }
+
+  /** Who has the key here under this token; undefined if nobody has. */
+  occupancyUnder(key: string, token: string): Occupancy | undefined {
     const queue = this.queueOf(key, modeOf(token) ?? 'exclusive');
-    return queue?.occupancies().find(({ lease }) => lease.token === token)?.holds ?? [];
+    return queue?.occupancies().find(({ lease }) => lease.token === token);
   }
 
   *#all(): Iterable<LocalQueue> {

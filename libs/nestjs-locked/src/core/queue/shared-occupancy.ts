@@ -1,9 +1,11 @@
+import { TRACE_PARENT } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Lease } from '../lease/lease.js';
 import type { LeaseGrant } from '../lease/lease-grant.js';
 import type { LeaseUser } from '../lease/lease-user.js';
 import type { LockLostReason } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import type { PresentCall } from '../store/holder-question.js';
 import { templateOf } from '../template-of.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import { Hold, type HoldKeeper } from './hold.js';
@@ -40,6 +42,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   #doubtful: Hold | undefined;
   /** The reader that was let in last. */
   #latest: Hold | undefined;
+  /** The reader of which others were told last. */
+  #shown: { readonly hold: Hold; readonly since: Date } | undefined;
   #idleUntil = Infinity;
 
   /** @param hasWaited whether the queue was told to wait for the lease */
@@ -77,8 +81,19 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     return templateOf(this.lease.key, this.#latest?.options.template);
   }
 
-  get fencingToken(): number | undefined {
-    return this.isOccupied ? this.#latest?.fencingToken : undefined;
+  get call(): PresentCall | null {
+    const hold = [...this.#holds].at(-1);
+    if (hold === undefined) return null;
+    if (this.#shown?.hold !== hold) this.#shown = { hold, since: this.#sinceOf(hold) };
+    const { label, fencingToken } = hold;
+    const traceParent = hold.message?.[TRACE_PARENT];
+    return { label, since: this.#shown.since, fencingToken, traceParent };
+  }
+
+  #sinceOf(hold: Hold): Date {
+    const { clock } = this.#parts;
+    const now = clock.now();
+    return new Date(clock.wallNow() - (now - Math.min(now, hold.since)));
   }
 
   get isIdle(): boolean {

@@ -1,10 +1,11 @@
-import type { AcquiredVia } from '../events/lock-messages.js';
+import { type AcquiredVia, TRACE_PARENT } from '../events/lock-messages.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Lease } from '../lease/lease.js';
 import type { LeaseGrant } from '../lease/lease-grant.js';
 import type { LeaseUser } from '../lease/lease-user.js';
 import type { LockLostReason } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import type { PresentCall } from '../store/holder-question.js';
 import { templateOf } from '../template-of.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import { HandoverBudget } from './handover-budget.js';
@@ -28,6 +29,9 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
   #hold: Hold | undefined;
   /** The hold that has just ended, while the queue decides who is next. */
   #before: Hold | undefined;
+  /** When the call inside has got it, on the monotonic clock, and for people once somebody has asked. */
+  #since = 0;
+  #shownSince: Date | undefined;
   #label: string | undefined;
   #template: string | undefined;
   #idleUntil = Infinity;
@@ -64,8 +68,13 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     return templateOf(this.lease.key, this.#template);
   }
 
-  get fencingToken(): number | undefined {
-    return this.#hold?.fencingToken;
+  get call(): PresentCall | null {
+    const hold = this.#hold;
+    if (hold === undefined) return null;
+    const { clock } = this.#parts;
+    const since = (this.#shownSince ??= new Date(clock.wallNow() - (clock.now() - this.#since)));
+    const { label, fencingToken } = hold;
+    return { label, since, fencingToken, traceParent: hold.message?.[TRACE_PARENT] };
   }
 
   get isIdle(): boolean {
@@ -128,10 +137,12 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     if (number === undefined) return undefined;
     const hold = new Hold(this.#parts, this.lease, this, number, options, this.#nextVia);
     this.#hold = hold;
+    this.#since = this.#parts.clock.now();
+    this.#shownSince = undefined;
     this.#label = options.label;
     this.#template = options.template;
     if (isOneOfSeveral) this.lease.reschedule();
-    else hold.begin(this.#parts.clock.now());
+    else hold.begin(this.#since);
     return hold;
   }
 

@@ -4,6 +4,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
+import type { QueuedFor } from '../lock-events.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { watchAbort } from '../runtime/abort-watch.js';
 import type { Linked } from '../runtime/linked-list.js';
@@ -32,6 +33,11 @@ export interface WatchedWait {
   ends(): void;
 }
 
+/** Told, at most once, that the call has to wait. */
+export interface WaitListener {
+  queued(by: QueuedFor): void;
+}
+
 /** How long a call may take for all its keys together, on the monotonic clock. */
 export interface CallLimits {
   /** When the call arrived. */
@@ -52,6 +58,8 @@ export interface CallTerms {
   readonly limits: CallLimits;
   /** Told when the wait begins and ends. */
   readonly watched?: WatchedWait | undefined;
+  /** Not of a single try, which never waits. */
+  readonly listener?: WaitListener | undefined;
 }
 
 /** One call waiting for its hold. */
@@ -78,11 +86,12 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
   readonly #user: CallUser;
   readonly #forgetSignal: (() => void) | undefined;
   readonly #watched: WatchedWait | undefined;
+  #listener: WaitListener | undefined;
   #resolve!: (hold: Hold) => void;
   #reject!: (error: Error) => void;
 
   constructor(
-    { key, options, isOneOfSeveral, limits, watched }: CallTerms,
+    { key, options, isOneOfSeveral, limits, watched, listener }: CallTerms,
     since: number,
     user: CallUser,
   ) {
@@ -101,8 +110,21 @@ export class WaitingCall implements Scheduled, Linked<WaitingCall> {
     const { signal } = options;
     this.#forgetSignal =
       signal && watchAbort(signal, () => inNeutralContext(() => this.#user.aborted(this)));
+    this.#listener = listener;
     this.#watched = watched;
     watched?.begins((error) => this.#user.deadlocked(this, error));
+  }
+
+  /** Whether somebody wants to be told, and was not yet, that it has to wait. */
+  get isToBeTold(): boolean {
+    return this.#listener !== undefined;
+  }
+
+  /** Called when it is known that somebody else has the key. */
+  hasToWait(by: QueuedFor): void {
+    const listener = this.#listener;
+    this.#listener = undefined;
+    listener?.queued(by);
   }
 
   /**

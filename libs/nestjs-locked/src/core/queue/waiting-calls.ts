@@ -29,6 +29,10 @@ export class WaitingCalls implements Iterable<WaitingCall> {
     return this.#calls.size;
   }
 
+  has(call: WaitingCall): boolean {
+    return this.#calls.has(call);
+  }
+
   /** How many wait for their turn. The others, and all single tries, end with the answer in flight. */
   get waiting(): number {
     return this.#calls.size - this.#atEnd;

@@ -1,5 +1,5 @@
 import type { LockHolder } from '../lock-info.js';
-import type { HolderQuestion } from './holder-question.js';
+import type { Asked, HolderQuestion } from './holder-question.js';
 import { labelOf, processIdOf } from './lease-token.js';
 
 /** The record of a held key in the store. */
@@ -88,9 +88,9 @@ export interface LockInspector {
   /**
    * Asks the process that holds the key which of its calls has it. A `HolderAnswer` with this id comes as a message, if
    * the process is alive and its version knows the question.
-   * @returns the token that has the key; undefined if nobody has it, or no process of ours
+   * @returns undefined if nobody has the key, or no process of ours
    */
-  ask(key: string, id: string): Promise<string | undefined>;
+  ask(key: string, id: string): Promise<Asked | undefined>;
   /** Answers a question. */
   answer(question: HolderQuestion, text: string): Promise<void>;
 }

@@ -50,6 +50,7 @@ export class LockLog {
         );
         return;
       }
+      case 'queued':
       case 'renewed':
       case 'transaction':
         return; // for subscribers; the caller of the transaction has the error

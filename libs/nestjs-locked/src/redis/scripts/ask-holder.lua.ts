@@ -11,11 +11,11 @@ export const askHolderScript = (settings: ScriptSettings): RedisScript =>
     'ask the holder of',
     `
 -- KEYS lock, queue, fence, lapsed · ARGV[1] the process that asks · ARGV[2] the id of the question
--- returns the holder's token, or nil if nobody holds it, or another kind of client
+-- returns { the holder's token, whether somebody has heard the question: 0 or more }, or nil if nobody holds it, or
+-- another kind of client
 ${protocolLua(settings)}
 local value = holder()
 if not value or not isOurs(value) then return false end
-tell(value, 'q', ARGV[1], ARGV[2])
-return value
+return { value, tell(value, 'q', ARGV[1], ARGV[2]) or 0 }
 `,
   );

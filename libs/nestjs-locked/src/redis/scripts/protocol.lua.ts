@@ -104,9 +104,11 @@ local function mineOf(value, token, other)
   return other ~= '' and has(value, other) and other or nil
 end
 
+-- Returns how many have heard it, or false if the server refuses.
 local function tell(token, kind, ...)
   local message = table.concat({ kind, token, ... }, ' ') .. ' ' .. string.match(lock, '{([^{}]*)}$')
-  return type(redis.pcall('PUBLISH', inboxOf(token), message)) == 'number'
+  local heard = redis.pcall('PUBLISH', inboxOf(token), message)
+  return type(heard) == 'number' and heard
 end
 
 local function askFor(value)

@@ -227,5 +227,5 @@ function canBeTakenTogether(a: Wanted, b: Wanted): boolean {
   if (a.locks !== b.locks || a.waitedBefore !== b.waitedBefore) return false;
   if (a.leavesSignals !== b.leavesSignals) return false;
   const names = Object.keys(a.options) as (keyof ResolvedLockOptions)[];
-  return names.every((name) => a.options[name] === b.options[name]);
+  return names.every((name) => name === 'message' || a.options[name] === b.options[name]);
 }
