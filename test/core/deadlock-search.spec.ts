@@ -17,7 +17,8 @@ import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.opt
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
-import { leaseIdOf, processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { leaseIdOf } from '../../libs/nestjs-locked/src/core/store/shared-value.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
@@ -532,7 +533,9 @@ describe('what the processes say of their locks', () => {
     key,
     leaseId: leaseIdOf(token),
     state: 'held' as const,
+    mode: 'exclusive' as const,
     holder: { processId: processIdOf(token) as string, host: 'h', pid: 1, label: 'First' },
+    holders: [],
     since: new Date(1),
     remainingMs: 1,
     fencingToken: undefined,

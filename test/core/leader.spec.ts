@@ -465,7 +465,7 @@ describe('a wrong call', () => {
       /must be a function; write locks\.lead\('mail-pump'/,
     );
     expect(() => a.locks.lead(KEY, undefined as never)).toThrow(/must be a function/);
-    expect(() => a.locks.lead(KEY, untilAborted().work, {} as never)).toThrow(
+    expect(() => a.locks.lead(KEY, untilAborted().work as never, {} as never)).toThrow(
       /the options come before the work: lead\(key, options, work\)/,
     );
   });

@@ -143,7 +143,7 @@ describe('the holder', () => {
   it('is what the store knows at once if its process hears nothing', async () => {
     const { b, locks } = start();
     const token = leaseToken('d'.repeat(32), 9, false, 'dead');
-    locks.entry('k').lock = { token, expiresAt: Infinity };
+    locks.entry('k').holders = [{ token, expiresAt: Infinity }];
     expect(await labelIn(b.engine)).toBe('dead');
   });
 
@@ -159,7 +159,7 @@ describe('the holder', () => {
   it('is what the store knows of a lost lease, whose process need not ask itself', async () => {
     const { a, locks } = start();
     const token = leaseToken(a.processId, 9, false, 'first');
-    locks.entry('k').lock = { token, expiresAt: Infinity }; // its release was lost
+    locks.entry('k').holders = [{ token, expiresAt: Infinity }]; // its release was lost
     let asked = 0;
     const { inspector } = a.store;
     inspector.ask = async () => void asked++;
