@@ -230,6 +230,20 @@ describe('a call that has to wait', () => {
     expect(queuedIn(messages)).toHaveLength(5);
   });
 
+  it('is not told again when the lease goes to another process before it', async () => {
+    const { a, b, clock } = start({ localHandovers: 0 });
+    const messages = listenToEvents();
+    const held = await a.acquire('k');
+    const calls = [a.acquire('k', { label: 'first' }), b.acquire('k', { label: 'between' })];
+    await settled();
+    void held.release();
+    calls.push(a.acquire('k', { label: 'last' })); // while the lease is requested again
+    const released = calls.map(async (call) => (await call).release());
+    await clock.advance(1_000);
+    await Promise.all(released);
+    expect(queuedIn(messages).map(({ label }) => label)).toEqual(['first', 'between', 'last']);
+  });
+
   it('is not told of what it gets at once, of a single try, or of what it joins', async () => {
     const { a, b } = start({ lingerMs: 1_000 });
     const messages = listenToEvents();
