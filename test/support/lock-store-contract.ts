@@ -753,7 +753,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal(await b.store.inspector.ask(key, '1'), undefined);
     const held = await a.acquired();
     for (const party of [b, a]) {
-      equal(await party.store.inspector.ask(key, '7'), held.token);
+      deepEqual(await party.store.inspector.ask(key, '7'), { token: held.token, isHeard: true });
       const question = await a.told('question');
       const { processId: from } = party.store;
       deepEqual(question, { kind: 'question', key, token: held.token, from, id: '7' });
