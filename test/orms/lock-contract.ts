@@ -4,6 +4,7 @@ import {
   LockFencedError,
   LockInTransactionError,
   LockLostError,
+  type LockService,
 } from 'nestjs-locked';
 import pg from 'pg';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -121,18 +122,21 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
       });
     });
 
-    it('runs no body after a newer holder', async () => {
-      const { locks } = await start({ fence: {} });
-      let ran = false;
-      const sale = locks.withLock(stock.key, async ({ fencingToken }) => {
-        await giveAway(redis.url, stock.key);
-        await stock.raiseFence(fencingToken + 10_000_000);
-        await transaction(async () => void (ran = true));
-      });
-      await expect(sale).rejects.toBeInstanceOf(LockFencedError);
-      await expect(sale).rejects.toThrow('nothing was written; run the call again');
-      expect(ran).toBe(false);
-    });
+    it.each(['exclusive', 'shared'] as const)(
+      'runs no body after a newer holder: %s',
+      async (mode) => {
+        const { locks } = await start({ fence: {} });
+        let ran = false;
+        const sale = locks.withLock(stock.key, { mode }, async ({ fencingToken }) => {
+          await giveAway(redis.url, stock.key);
+          await stock.raiseFence(fencingToken + 10_000_000);
+          await transaction(async () => void (ran = true));
+        });
+        await expect(sale).rejects.toBeInstanceOf(LockFencedError);
+        await expect(sale).rejects.toThrow('nothing was written; run the call again');
+        expect(ran).toBe(false);
+      },
+    );
 
     it.each(['repeatable read', 'serializable'] as const)(
       'restarts at %s if another claim came in between [D85]',
@@ -155,6 +159,26 @@ function contract({ open, survivesDisconnect = true }: OrmUnderTest): void {
         expect([runs, await held(), await stock.quantity()]).toEqual([1, false, 99]);
       },
     );
+
+    it.each(ISOLATIONS)('lets readers claim at the same time at %s', async (isolation) => {
+      const [{ locks }, { locks: others }] = [
+        await start({ fence: {} }),
+        await start({ fence: {} }),
+      ];
+      await stock.raiseFence(1);
+      const both = makeGate();
+      let inside = 0;
+      const read = (service: LockService): Promise<unknown> =>
+        service.withLock(stock.key, { mode: 'shared' }, () =>
+          transaction(async (tx) => {
+            if (++inside === 2) both.open();
+            await both.opened;
+            await tx.query('SELECT quantity FROM stock WHERE id = $1', [stock.product]);
+          }, isolation),
+        );
+      await Promise.all([read(locks), read(others)]);
+      expect([inside, await stock.fence()]).toEqual([2, 1]);
+    });
 
     it('prevents the commit after it was lost', async () => {
       const { locks } = await start({ fence: {} });

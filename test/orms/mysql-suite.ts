@@ -8,6 +8,7 @@ import {
 } from 'nestjs-locked';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestDatabase } from '../support/databases.js';
+import { makeGate } from '../support/gate.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 import {
@@ -55,6 +56,22 @@ export function mysqlSuite(useDatabase: () => TestDatabase): void {
       ),
     );
     expect([await held(), await stock.quantity()]).toEqual([false, 80]);
+  });
+
+  it.each(ISOLATIONS)('lets readers claim at the same time at %s', async (isolationLevel) => {
+    const app = await start({ fence: {} });
+    await stock.raiseFence(1);
+    let inside = 0;
+    const both = makeGate();
+    const read = () =>
+      app.locks.withLock(stock.key, { mode: 'shared' }, () =>
+        app.host.withTransaction({ isolationLevel }, async () => {
+          if (++inside === 2) both.open();
+          await both.opened;
+        }),
+      );
+    await Promise.all([read(), read()]);
+    expect(await stock.fence()).toBe(1);
   });
 
   it('refuses a lock inside a transaction', async () => {

@@ -389,7 +389,14 @@ describe('limits of the session', () => {
       };
       const claim = async (): Promise<string> => {
         const session = sessionOf('postgres', query, database);
-        return (await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity)).kind;
+        return (
+          await session.claim(
+            't',
+            [{ key: 'a', fencingNumber: 5, isShared: false }],
+            BOUNDS,
+            Infinity,
+          )
+        ).kind;
       };
       /** Claims twice in one session; the second claim finds what the first has armed. */
       const claimTwice = async (armed: string): Promise<void> => {
@@ -397,7 +404,12 @@ describe('limits of the session', () => {
         const own = state.shown;
         for (const now of [own, armed]) {
           state.shown = now;
-          await session.claim('t', [{ key: 'a', fencingNumber: 5 }], BOUNDS, Infinity);
+          await session.claim(
+            't',
+            [{ key: 'a', fencingNumber: 5, isShared: false }],
+            BOUNDS,
+            Infinity,
+          );
         }
         state.shown = own;
       };

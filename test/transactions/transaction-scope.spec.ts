@@ -496,7 +496,9 @@ describe('the scope of a transaction', () => {
         await sleep(600);
         await transaction(async () => expect(lock.remainingMs()).toBeGreaterThan(560));
       });
-      expect(database.claims).toEqual([[{ key, fencingNumber: expect.any(Number) }]]);
+      expect(database.claims).toEqual([
+        [{ key, fencingNumber: expect.any(Number), isShared: false }],
+      ]);
     });
   });
 

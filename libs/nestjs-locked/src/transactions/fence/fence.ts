@@ -54,6 +54,8 @@ export async function retryingConflicts<R>(begin: () => Promise<R>): Promise<R> 
  * unlocked, for the wait of its call or 100 ms: in the statement of sql/postgres-statements.ts or sql/mysql-session.ts,
  * where MySQL knows only whole seconds.
  *
+ * Readers write nothing: they lock the row beside each other and compare its token, which is that of the last writer.
+ *
  * After M. Kleppmann, "How to do distributed locking" (2016), with the check at the beginning of the transaction.
  *
  * @param holds in the order in which every transaction claims them
@@ -70,9 +72,10 @@ export async function claimFence(
   const startedAt = systemClock.now();
   const patienceMs = Math.min(...holds.map(({ callWaitMs }) => callWaitMs));
   for (let attempt = 1; ; attempt++) {
-    const claims = holds.map(({ key, fencingToken }) => ({
+    const claims = holds.map(({ key, fencingToken, isShared }) => ({
       key: locks.fenceKey(key),
       fencingNumber: fencingToken,
+      isShared,
     }));
     const leftMs = Math.max(MIN_WAIT_MS, Math.ceil(patienceMs - (systemClock.now() - startedAt)));
     const waitMs = leftMs === Infinity ? Infinity : Math.min(leftMs, LONGEST_MS);
@@ -80,6 +83,10 @@ export async function claimFence(
       throw understood(error, table);
     });
     if (outcome.kind === 'claimed') return;
+    if (outcome.kind === 'conflict')
+      throw new ClaimConflict('The transaction has to begin again', {
+        cause: understood(outcome.cause, table),
+      });
     const holdOf = (fenceKey: string): Hold =>
       holds.find(({ key }) => locks.fenceKey(key) === fenceKey) as Hold;
     await overcome(outcome, holds, holdOf, attempt < MAX_CLAIMS, startedAt);
@@ -102,7 +109,7 @@ function understood(error: unknown, table: string): unknown {
 
 function readOnly(table: string, cause: unknown): LockConfigError {
   return new LockConfigError(
-    `The fence cannot be claimed in a read-only transaction, because the claim is written into '${table}': open the transaction for writing, or outside of the lock`,
+    `The fence cannot be claimed in a read-only transaction, because the claim is written into '${table}': open the transaction for writing, or outside of the lock, or lock with mode: 'shared' what only reads`,
     undefined,
     { cause },
   );
@@ -128,7 +135,7 @@ function noTable(table: string, cause: unknown): LockConfigError {
 
 /** Resolves a refusal if possible, so that the claim can be tried again, or throws. */
 async function overcome(
-  outcome: Exclude<ClaimOutcome, { kind: 'claimed' }>,
+  outcome: Exclude<ClaimOutcome, { kind: 'claimed' | 'conflict' }>,
   holds: readonly Hold[],
   holdOf: (fenceKey: string) => Hold,
   mayRaise: boolean,
@@ -141,8 +148,6 @@ async function overcome(
       await Promise.all(raised);
       return;
     }
-    case 'conflict':
-      throw new ClaimConflict('The transaction has to begin again', { cause: outcome.cause });
     case 'blocked': {
       const keys = holds.map(({ key }) => key);
       const waitedMs = Math.round(systemClock.now() - startedAt);

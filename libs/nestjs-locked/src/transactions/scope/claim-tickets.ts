@@ -98,7 +98,8 @@ function queueOf(hold: Hold, connection: string): ClaimQueue {
 
 /**
  * Makes transactions that have to claim the same hold wait here before they are opened. In the database, which runs
- * them one after the other, the second one would occupy a connection, and would fail above READ COMMITTED.
+ * them one after the other, the second one would occupy a connection, and would fail above READ COMMITTED. Claims of
+ * readers do not wait for each other.
  *
  * A connected transaction overtakes one without a connection, which may be waiting for that connection in the pool.
  *
@@ -176,7 +177,8 @@ function waitsFor(
 
 /** One order for all transactions, so that no two can each be first where the other waits. */
 function inOneOrder(holds: readonly GuardingHold[]): readonly Hold[] {
-  return [...holds]
+  return holds
+    .filter(({ hold }) => !hold.isShared)
     .sort(
       (a, b) => byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.hold.key, b.hold.key),
     )

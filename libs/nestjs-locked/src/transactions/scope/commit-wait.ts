@@ -13,6 +13,8 @@ export class CommitWait {
   readonly #holds: () => Iterable<Hold>;
   readonly #onOverdue: () => void;
   readonly #late: Hold[] = [];
+  /** When the wait is over, on the monotonic clock, even if readers beside this one keep the lease. */
+  #until = Infinity;
   #cancel: (() => void) | undefined;
 
   /** @param onOverdue called once if a lease ends before the answer comes */
@@ -43,11 +45,13 @@ export class CommitWait {
       hold.commitIsLate();
       this.#late.push(hold);
     }
+    this.#until = systemClock.now() + Math.min(...this.#late.map(({ options }) => options.leaseMs));
     this.#look();
   }
 
   #look(): void {
-    const leftMs = Math.min(...this.#late.map((hold) => hold.leaseLeftMs()));
+    const leasesMs = this.#late.map((hold) => hold.leaseLeftMs());
+    const leftMs = Math.min(...leasesMs, this.#until - systemClock.now());
     if (leftMs > 0) this.#after(leftMs, () => this.#look());
     else void this.#lastLook();
   }

@@ -13,6 +13,8 @@ export type TransactionQuery = (sql: string, params: unknown[]) => Promise<unkno
 export interface FenceClaim {
   readonly key: string;
   readonly fencingNumber: number;
+  /** Whether a reader claims it, beside others: the row is only locked and compared, not written. */
+  readonly isShared: boolean;
 }
 
 /** A key for which the database knows a newer token. */
@@ -60,6 +62,9 @@ export interface DatabaseSession {
   /**
    * Writes the tokens, refuses if a higher one is stored, and keeps other claims of the same keys waiting until the
    * transaction has ended; arms the bounds. Rejects with any error that is not one of the outcomes.
+   *
+   * A shared claim writes nothing, and keeps only those waiting that are not shared. A read-only transaction that
+   * cannot make it goes on without it.
    *
    * @param waitMs how long it may wait for a row that another transaction has claimed; Infinity = as long as the bounds
    * and the database allow. Later statements are not limited by it

@@ -1,9 +1,9 @@
 import { shownValue } from '../../core/runtime/shown-value.js';
+import { inOneWay, refusedBy } from './claims.js';
 import type {
   ClaimOutcome,
   DatabaseSession,
   FenceClaim,
-  RefusedClaim,
   TransactionBounds,
   TransactionQuery,
 } from './database-session.js';
@@ -18,11 +18,17 @@ const PARSE_ERROR = 1064;
 const DEADLOCK = 1213;
 /** MariaDB with innodb_snapshot_isolation: the row has changed since the snapshot. */
 const CHECKREAD = 1020;
+const READ_ONLY = 1792;
 const UNKNOWN_VARIABLE = 1193;
 const NO_SUCH_SAVEPOINT = 1305;
+/** How often readers look for rows, which may have been deleted since they were seen. */
+const MAX_TRIES = 2;
+/** The token of a key that has no row. */
+const NO_ROW = -1;
 /** The error for SAVEPOINT as a prepared statement, the only kind that some drivers send. */
 const NOT_PREPARABLE = 1295;
 const SAVEPOINT = 'nestjs_locked';
+const CLAIM = 'the claim of the fence';
 const LAST_LOOK = 'the question whether the transaction is still there';
 
 /**
@@ -55,38 +61,86 @@ export class MySqlSession implements DatabaseSession {
     }
   }
 
-  /**
-   * The upsert takes and keeps the row's lock. It makes no snapshot, so that later reads see what earlier claims have
-   * committed.
-   */
+  /** No claim makes a snapshot, so that later reads see what earlier claims have committed. */
   async claim(
     table: string,
     claims: readonly FenceClaim[],
     _bounds: TransactionBounds | undefined,
     waitMs: number,
   ): Promise<ClaimOutcome> {
-    let written: readonly Row[];
     try {
-      written = await this.#write(table, claims, waitMs);
+      for (const run of inOneWay(claims)) {
+        const claim = run[0]?.isShared === true ? this.#share : this.#write;
+        const outcome = await claim.call(this, table, run, waitMs);
+        if (outcome.kind !== 'claimed') return outcome;
+      }
+      return { kind: 'claimed' };
     } catch (cause) {
       const code = sqlErrorCode(cause);
       if (code === DEADLOCK || code === CHECKREAD) return { kind: 'conflict', cause };
       if (code === LOCK_WAIT_TIMEOUT) return { kind: 'blocked', cause };
       throw cause;
     }
+  }
+
+  /** The upsert takes and keeps the row's lock. */
+  async #write(
+    table: string,
+    claims: readonly FenceClaim[],
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
+    const written = await this.#upsert(table, claims, waitMs);
     const doubtful = claims.filter(
       ({ fencingNumber }, i) => textOf(onlyValueOf(written[i])) !== String(fencingNumber),
     );
     if (doubtful.length === 0) return { kind: 'claimed' };
-    const newest = await this.#newest(table, doubtful);
-    const refused = newest.filter(
-      ({ newest }, i) => newest !== (doubtful[i] as FenceClaim).fencingNumber,
-    );
-    return refused.length === 0 ? { kind: 'claimed' } : { kind: 'fenced', refused };
+    const tokens = await this.#lockedTokens(table, doubtful, Infinity);
+    for (const [i, { fencingNumber }] of doubtful.entries()) {
+      const token = tokens[i] as number;
+      if (token < fencingNumber)
+        return unreadable(CLAIM, `a token that was written is ${token} there`);
+    }
+    return comparedWith(tokens, doubtful);
+  }
+
+  /**
+   * Reads the tokens, and keeps the rows' locks beside other readers. A row is made only if it is not known to exist,
+   * because at REPEATABLE READ, a read that finds none would keep others from making rows of other keys, and an INSERT
+   * that finds one would lock the gap before it.
+   */
+  async #share(
+    table: string,
+    claims: readonly FenceClaim[],
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
+    let missing = claims.filter(({ key }) => !this.#database.hadRow(table, key));
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
+      if (missing.length > 0 && !(await this.#makeRows(table, missing, waitMs)))
+        return { kind: 'claimed' };
+      const tokens = await this.#lockedTokens(table, claims, waitMs);
+      missing = claims.filter((_, i) => tokens[i] === NO_ROW);
+      if (missing.length > 0) continue;
+      for (const { key } of claims) this.#database.sawRow(table, key);
+      return comparedWith(tokens, claims);
+    }
+    return unreadable(CLAIM, 'a row that was made is missing');
+  }
+
+  /** @returns false if the transaction is read-only */
+  async #makeRows(table: string, claims: readonly FenceClaim[], waitMs: number): Promise<boolean> {
+    const sql = `INSERT IGNORE INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, 0)').join(', ')}`;
+    const keys = claims.map(({ key }) => key);
+    try {
+      await this.#send(`${waitingAtMost(waitMs)}${sql}`, sql, keys);
+      return true;
+    } catch (error) {
+      if (sqlErrorCode(error) !== READ_ONLY) throw error;
+      return false;
+    }
   }
 
   /** @returns a row for each claim with the token now stored; none if the server or the driver does not report it */
-  async #write(
+  async #upsert(
     table: string,
     claims: readonly FenceClaim[],
     waitMs: number,
@@ -94,35 +148,40 @@ export class MySqlSession implements DatabaseSession {
     const sql = `INSERT INTO ${table} (lock_key, token) VALUES ${claims.map(() => '(?, ?)').join(', ')}
         ON DUPLICATE KEY UPDATE token = GREATEST(token, VALUES(token))`;
     const params = claims.flatMap(({ key, fencingNumber }) => [key, fencingNumber]);
-    if (this.#database.hasReturning) {
+    const answer = await this.#send(`${waitingAtMost(waitMs)}${sql} RETURNING token`, sql, params);
+    return this.#database.isMariaDb ? (rowsIn(answer) ?? []) : [];
+  }
+
+  /** @param onMariaDb what MySQL does not understand, and gets `sql` for */
+  async #send(onMariaDb: string, sql: string, params: unknown[]): Promise<unknown> {
+    if (this.#database.isMariaDb) {
       try {
-        const written = `${waitingAtMost(waitMs)}${sql} RETURNING token`;
-        return rowsIn(await this.#query(written, params)) ?? [];
+        return await this.#query(onMariaDb, params);
       } catch (error) {
         if (sqlErrorCode(error) !== PARSE_ERROR) throw error;
-        this.#database.hasReturning = false;
+        this.#database.isMariaDb = false;
       }
     }
-    await this.#query(sql, params);
-    return [];
+    return this.#query(sql, params);
   }
 
   /**
    * Reads the tokens as one string in the order of the claims, because drivers represent binary keys differently, and
    * applications map the names of columns. A locking read, because a snapshot may be older than the refusing token.
    */
-  async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
+  async #lockedTokens(
+    table: string,
+    claims: readonly FenceClaim[],
+    waitMs: number,
+  ): Promise<readonly number[]> {
     const tokens = claims.map(
-      () => `COALESCE((SELECT token FROM ${table} WHERE lock_key = ? LOCK IN SHARE MODE), 0)`,
+      () =>
+        `COALESCE((SELECT token FROM ${table} WHERE lock_key = ? LOCK IN SHARE MODE), ${NO_ROW})`,
     );
     const sql = `SELECT CONCAT_WS(' ', ${tokens.join(', ')}) AS answer`;
     const keys = claims.map(({ key }) => key);
-    const newest = tokensIn(await this.#query(sql, keys), claims.length);
-    return claims.map(({ key, fencingNumber }, i) => {
-      const token = newest[i] as number;
-      if (token >= fencingNumber) return { key, newest: token };
-      return unreadable('the claim of the fence', `a token that was written is ${token} there`);
-    });
+    const answer = await this.#send(`${waitingAtMost(waitMs)}${sql}`, sql, keys);
+    return tokensIn(answer, claims.length);
   }
 
   async arm(_bounds: TransactionBounds): Promise<void> {}
@@ -171,6 +230,11 @@ export class MySqlSession implements DatabaseSession {
   isolation(): Promise<undefined> {
     return Promise.resolve(undefined);
   }
+}
+
+function comparedWith(tokens: readonly number[], claims: readonly FenceClaim[]): ClaimOutcome {
+  const refused = refusedBy(tokens, claims);
+  return refused.length === 0 ? { kind: 'claimed' } : { kind: 'fenced', refused };
 }
 
 /**

@@ -1,5 +1,6 @@
 import { readArrived } from '../../core/runtime/arrived-messages.js';
 import { shownValue } from '../../core/runtime/shown-value.js';
+import { inOneWay, refusedBy } from './claims.js';
 import type {
   ClaimOutcome,
   ConnectionState,
@@ -25,17 +26,22 @@ import {
   tokensOf,
 } from './postgres-statements.js';
 import { onlyValueOf, rowsOf, shown, textIn, textOf, tokensIn, unreadable } from './rows-of.js';
-import type { ExpectedLimits, SessionLimits } from './session-limits.js';
+import type { ExpectedLimits } from './session-limits.js';
 import { sqlErrorCode } from './sql-error.js';
 import { transactionGone } from './transaction-gone.js';
 
 const SERIALIZATION_FAILURE = '40001';
 const DEADLOCK = '40P01';
+const READ_ONLY = '25006';
 /** Both mean that another transaction had the row for too long: the wait, or the waiting statement, was cancelled. */
 const WAITED_TOO_LONG: readonly unknown[] = ['55P03', '57014'];
 
+/** How often readers claim while others make and delete the same rows. */
+const MAX_TRIES = 3;
+
 const CLAIM = 'the claim of the fence';
 const ARMING = 'the statement that arms the time-outs';
+const READING = 'the question whether the transaction is read-only';
 const LAST_LOOK = 'the question whether the transaction is still there';
 
 /** The answer to a claim. */
@@ -49,43 +55,90 @@ export class PostgresSession implements DatabaseSession {
   readonly dialect = 'postgres';
   readonly armsBounds = true;
   readonly #query: TransactionQuery;
-  readonly #limits: SessionLimits;
+  readonly #database: KnownDatabase;
   readonly #connection: ConnectionState | undefined;
   /** Whether the session now shows our limits instead of its own. */
   #hasArmed = false;
 
   /** @param connection the state known to its driver; undefined if there is none and the database has to be asked */
-  constructor(query: TransactionQuery, { limits }: KnownDatabase, connection?: ConnectionState) {
+  constructor(query: TransactionQuery, database: KnownDatabase, connection?: ConnectionState) {
     this.#query = query;
-    this.#limits = limits;
+    this.#database = database;
     this.#connection = connection;
   }
 
   async begin(): Promise<void> {}
 
-  /**
-   * Claims with one statement. The upsert takes the row's lock even if its WHERE refuses the row, and keeps it until
-   * the transaction has ended: transactions on one key run one after the other, and commit in the order of their
-   * tokens.
-   */
+  /** Claims with one statement, unless the keys are claimed in different ways. */
   async claim(
     table: string,
     claims: readonly FenceClaim[],
-    bounds: TransactionBounds | undefined,
+    bounds: TransactionBounds = {},
     waitMs: number,
   ): Promise<ClaimOutcome> {
-    let claimed: ReadonlySet<string>;
-    try {
-      claimed = await this.#claimed(table, claims, bounds ?? {}, waitMs);
-    } catch (cause) {
-      const code = sqlErrorCode(cause);
-      if (code === SERIALIZATION_FAILURE || code === DEADLOCK) return { kind: 'conflict', cause };
-      if (WAITED_TOO_LONG.includes(code)) return { kind: 'blocked', cause };
-      throw cause;
+    let toArm = bounds;
+    for (const run of inOneWay(claims)) {
+      const claim = run[0]?.isShared === true ? this.#share : this.#write;
+      const outcome = await claim.call(this, table, run, toArm, waitMs).catch(understood);
+      if (outcome.kind !== 'claimed') return outcome;
+      toArm = {};
     }
+    return { kind: 'claimed' };
+  }
+
+  /**
+   * The upsert takes the row's lock even if its WHERE refuses the row, and keeps it until the transaction has ended:
+   * transactions on one key run one after the other, and commit in the order of their tokens.
+   */
+  async #write(
+    table: string,
+    claims: readonly FenceClaim[],
+    bounds: TransactionBounds,
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
+    const claimed = await this.#claimed(table, claims, bounds, waitMs);
     const refused = claims.filter(({ key }) => !claimed.has(key));
     if (refused.length === 0) return { kind: 'claimed' };
-    return { kind: 'fenced', refused: await this.#newest(table, refused) };
+    // This transaction has locked the rows that refused the claims, so it can see them.
+    const newer = await this.#newerThan(table, refused);
+    if (newer.length === refused.length) return { kind: 'fenced', refused: newer };
+    return unreadable(CLAIM, 'it has no row for a key that nobody else has claimed');
+  }
+
+  /**
+   * Any error, such as that of a read-only transaction, ends the transaction. That one is begun again, and readers of
+   * this database ask from then on.
+   */
+  async #share(
+    table: string,
+    claims: readonly FenceClaim[],
+    bounds: TransactionBounds,
+    waitMs: number,
+  ): Promise<ClaimOutcome> {
+    if (this.#database.hasReadOnly && (await this.#isReadOnly())) {
+      await this.arm(bounds);
+      return { kind: 'claimed' };
+    }
+    for (let tries = 1; tries <= MAX_TRIES; tries++) {
+      let claimed: ReadonlySet<string>;
+      try {
+        claimed = await this.#claimed(table, claims, tries === 1 ? bounds : {}, waitMs);
+      } catch (cause) {
+        if (sqlErrorCode(cause) !== READ_ONLY) throw cause;
+        this.#database.hasReadOnly = true;
+        return { kind: 'conflict', cause };
+      }
+      const refused = claims.filter(({ key }) => !claimed.has(key));
+      if (refused.length === 0) return { kind: 'claimed' };
+      const newer = await this.#newerThan(table, refused);
+      if (newer.length > 0) return { kind: 'fenced', refused: newer };
+    } // another transaction has made the row at the same time
+    return unreadable(CLAIM, 'it has no row for a key that is in the table');
+  }
+
+  async #isReadOnly(): Promise<boolean> {
+    const sql = `SELECT current_setting('transaction_read_only') AS answer`;
+    return textIn(await this.#query(sql, []), READING) === 'on';
   }
 
   /** @returns the keys whose claim was accepted */
@@ -108,7 +161,7 @@ export class PostgresSession implements DatabaseSession {
     }
     const general = generalClaim(table, claims, bounds, waitMs);
     const { keys, limits } = await this.#sendClaim(general, claims);
-    if (limits !== undefined && !isLater) this.#limits.learn(limits);
+    if (limits !== undefined && !isLater) this.#database.limits.learn(limits);
     return keys;
   }
 
@@ -127,14 +180,9 @@ export class PostgresSession implements DatabaseSession {
     return { keys, limits };
   }
 
-  /** This transaction has locked the rows that refused the claims, so it can see them. */
-  async #newest(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
-    const tokens = tokensIn(await this.#send(tokensOf(table, claims)), claims.length);
-    return claims.map(({ key, fencingNumber }, i) => {
-      const newest = tokens[i] as number;
-      if (newest > fencingNumber) return { key, newest };
-      return unreadable(CLAIM, `it has no row for a key whose token is ${newest} there`);
-    });
+  /** Those of the keys that have a newer token than the claim. */
+  async #newerThan(table: string, claims: readonly FenceClaim[]): Promise<readonly RefusedClaim[]> {
+    return refusedBy(tokensIn(await this.#send(tokensOf(table, claims)), claims.length), claims);
   }
 
   async arm(bounds: TransactionBounds): Promise<void> {
@@ -146,7 +194,7 @@ export class PostgresSession implements DatabaseSession {
       if (ARMED.test(textIn(await this.#send(arming), ARMING))) return;
     }
     const limits = textIn(await this.#send(generalArming(bounds)), ARMING);
-    if (!isLater) this.#limits.learn(limits);
+    if (!isLater) this.#database.limits.learn(limits);
   }
 
   assertBegun(): void {
@@ -157,7 +205,7 @@ export class PostgresSession implements DatabaseSession {
   #expected(): ExpectedLimits | undefined {
     if (this.#hasArmed) return undefined;
     this.#hasArmed = true;
-    return this.#limits.expected;
+    return this.#database.limits.expected;
   }
 
   /**
@@ -184,4 +232,12 @@ export class PostgresSession implements DatabaseSession {
   #send({ sql, params }: Statement): Promise<unknown> {
     return this.#query(sql, params);
   }
+}
+
+/** @throws the error if it is none of the outcomes */
+function understood(cause: unknown): ClaimOutcome {
+  const code = sqlErrorCode(cause);
+  if (code === SERIALIZATION_FAILURE || code === DEADLOCK) return { kind: 'conflict', cause };
+  if (WAITED_TOO_LONG.includes(code)) return { kind: 'blocked', cause };
+  throw cause;
 }

@@ -32,11 +32,13 @@ export function readClaim(text: string): ClaimRow | undefined {
   return at < 0 ? undefined : { limits: text.slice(0, at), key: text.slice(at + 1) };
 }
 
-/** Claims the keys without arming anything. Its rows are the keys whose claim was accepted. */
+/** Claims the keys, all in one way, without arming anything. Its rows are the keys whose claim was accepted. */
 export function plainClaim(table: string, claims: readonly FenceClaim[]): Statement {
   const params = new Parameters();
   const rows = claims.map((claim) => `(${values(claim, params)})`);
-  return params.statement(claim(table, `VALUES ${rows.join(', ')}`));
+  const source = `VALUES ${rows.join(', ')}`;
+  if (!areShared(claims)) return params.statement(write(table, source));
+  return params.statement(`WITH ${share(table, source)} SELECT answer FROM claimed`);
 }
 
 /**
@@ -51,14 +53,16 @@ export function expectantClaim(
   if (arming.wait !== undefined) return impatientClaim(table, claims, arming, arming.wait);
   const params = new Parameters();
   const [only, ...others] = claims as [FenceClaim, ...FenceClaim[]];
-  if (others.length === 0) {
+  if (others.length === 0 && !only.isShared) {
     // This form is cheaper to plan than the other.
     const row = `SELECT ${values(only, params)}`;
     const source = `${row} WHERE ${armingIf(arming, params)} <> ''`;
-    return params.statement(claim(table, source));
+    return params.statement(write(table, source));
   }
   const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(arming, params)} AS done)`;
-  return params.statement(`${armed} ${claim(table, onceArmed(claims, params))}`);
+  return params.statement(
+    `${armed}, ${claimed(table, claims, params, 'armed')} SELECT answer FROM claimed`,
+  );
 }
 
 /** The same, with a shorter wait for the rows than later statements have. */
@@ -72,10 +76,10 @@ function impatientClaim(
   const wait = { name: 'lock_timeout', value: String(ms) } as const;
   const shorter = { ...arming, settings: [...arming.settings, wait] };
   const armed = `WITH armed AS MATERIALIZED (SELECT ${armingIf(shorter, params)} AS done)`;
-  const claimed = `claimed AS (${claim(table, onceArmed(claims, params))})`;
+  const claiming = claimed(table, claims, params, 'armed');
   const restored = restoring(`${params.add(String(afterwards))}::text`, 'armed');
   return params.statement(
-    `${armed}, ${claimed}, ${restored}
+    `${armed}, ${claiming}, ${restored}
       SELECT COALESCE(answer, '${KEY_FOLLOWS}') AS answer FROM restored LEFT JOIN claimed ON true`,
   );
 }
@@ -94,17 +98,17 @@ export function generalClaim(
   const arming = armingOverAny(bounds, params);
   if (waitMs === Infinity) {
     return params.statement(
-      `${arming}, claimed AS (${claim(table, onceArmed(claims, params))})
+      `${arming}, ${claimed(table, claims, params, 'armed')}
         SELECT concat((SELECT limits FROM armed), answer) AS answer FROM claimed`,
     );
   }
   const shorter = `done || ${setToSmaller('lock_timeout', waitMs, params)}`;
   const waiting = `waiting AS MATERIALIZED
       (SELECT current_setting('lock_timeout') AS afterwards, ${shorter} AS done FROM armed)`;
-  const claimed = `claimed AS (${claim(table, onceArmed(claims, params, 'waiting'))})`;
+  const claiming = claimed(table, claims, params, 'waiting');
   const restored = restoring(`(SELECT afterwards FROM waiting)`, 'waiting');
   return params.statement(
-    `${arming}, ${waiting}, ${claimed}, ${restored}
+    `${arming}, ${waiting}, ${claiming}, ${restored}
       SELECT concat((SELECT limits FROM armed), COALESCE(answer, '${KEY_FOLLOWS}')) AS answer
       FROM restored LEFT JOIN claimed ON true`,
   );
@@ -161,7 +165,7 @@ function values({ key, fencingNumber }: FenceClaim, params: Parameters): string 
  * Selects the rows from the armed settings, in their order, so that the time-outs also bound the wait for the first
  * row.
  */
-function onceArmed(claims: readonly FenceClaim[], params: Parameters, armed = 'armed'): string {
+function onceArmed(claims: readonly FenceClaim[], params: Parameters, armed: string): string {
   return claims
     .map((claim) => `SELECT ${values(claim, params)} FROM ${armed} WHERE done <> ''`)
     .join(' UNION ALL ');
@@ -177,7 +181,42 @@ function restoring(afterwards: string, armed: string): string {
       WHERE claims >= 0 AND (SELECT done FROM ${armed}) <> '')`;
 }
 
-function claim(table: string, source: string): string {
+function areShared(claims: readonly FenceClaim[]): boolean {
+  return claims[0]?.isShared === true;
+}
+
+/** The keys whose claim was accepted, as the table `claimed`. */
+function claimed(
+  table: string,
+  claims: readonly FenceClaim[],
+  params: Parameters,
+  armed: string,
+): string {
+  const source = onceArmed(claims, params, armed);
+  return areShared(claims) ? share(table, source) : `claimed AS (${write(table, source)})`;
+}
+
+/**
+ * A key that has no row gets one, so that the next writer waits; other readers wait as well, because the row is new.
+ * The other rows are locked in order, also those that a newer writer has claimed. If another transaction makes a row at
+ * the same time, its key is not among the accepted ones.
+ *
+ * A row that was made is not read: at SERIALIZABLE, transactions that read where others make rows depend on them.
+ */
+function share(table: string, source: string): string {
+  return `wanted (lock_key, token) AS MATERIALIZED (${source}),
+      made AS (INSERT INTO ${table} (lock_key, token) SELECT lock_key, 0 FROM wanted
+        ON CONFLICT (lock_key) DO NOTHING RETURNING lock_key),
+      present AS MATERIALIZED (SELECT lock_key, token FROM wanted
+        WHERE lock_key <> ALL (ARRAY(SELECT lock_key FROM made))),
+      held AS MATERIALIZED (SELECT f.lock_key, f.token <= present.token AS is_fresh
+        FROM present CROSS JOIN LATERAL
+          (SELECT lock_key, token FROM ${table} WHERE lock_key = present.lock_key FOR SHARE) AS f),
+      claimed AS (SELECT '${KEY_FOLLOWS}' || lock_key AS answer FROM held WHERE is_fresh
+        UNION ALL SELECT '${KEY_FOLLOWS}' || lock_key FROM made)`;
+}
+
+function write(table: string, source: string): string {
   return `INSERT INTO ${table} AS f (lock_key, token) ${source}
       ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE f.token <= EXCLUDED.token
       RETURNING '${KEY_FOLLOWS}' || lock_key AS answer`;

@@ -53,7 +53,7 @@ export function textIn(answer: unknown, what: string): string {
   );
 }
 
-const TOKENS = /^\d+( \d+)*$/;
+const TOKENS = /^(?:\d+|-1)(?: (?:\d+|-1))*$/;
 
 /** The tokens of this many keys, separated by spaces. @throws LockConfigError if they are missing */
 export function tokensIn(answer: unknown, count: number): readonly number[] {
