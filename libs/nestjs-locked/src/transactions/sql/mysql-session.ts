@@ -105,8 +105,8 @@ export class MySqlSession implements DatabaseSession {
 
   /**
    * Reads the tokens, and keeps the rows' locks beside other readers. A row is made only if it is not known to exist,
-   * because at REPEATABLE READ, a read that finds none would keep others from making rows of other keys, and an INSERT
-   * that finds one would lock the gap before it.
+   * because at REPEATABLE READ, a read that finds none would keep others from making rows of other keys, and on MySQL,
+   * an INSERT that finds one may lock the gap before it.
    */
   async #share(
     table: string,
