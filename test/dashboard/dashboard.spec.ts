@@ -474,6 +474,22 @@ describe('the stream', () => {
     await eventually(() => EventStream.open(`${page}events`));
   });
 
+  it.each(PLATFORMS)(
+    'forgets who leaves before authorize has answered, on %s',
+    async (platform) => {
+      let answerMs = 200;
+      const authorize = () => sleep(answerMs, 'read' as const);
+      const { page } = await start({ platform, options: { authorize } });
+      for (let i = 0; i < 50; i++) {
+        const asked = request(`${page}events`).on('error', () => {});
+        asked.end(() => setTimeout(() => asked.destroy(), 50));
+      }
+      await sleep(1_000);
+      answerMs = 0;
+      await EventStream.open(`${page}events`);
+    },
+  );
+
   it('looks at Redis only while somebody watches, once for all who do', async () => {
     const { page } = await start();
     const scans = async () => {

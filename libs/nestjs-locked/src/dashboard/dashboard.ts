@@ -125,6 +125,7 @@ export class Dashboard {
     const filter = query.get('filter') ?? '*';
     assertFilter(filter);
     if (live.refusal !== undefined) throw new Refusal(503, live.refusal);
+    if (request.socket.destroyed) return; // it has left before authorize answered, of which nothing tells later
     // Under HTTP/1, a connection that is kept would hold up the end of the server.
     const close = request.httpVersionMajor < 2 ? { connection: 'close' } : undefined;
     writeHead(response, 200, { ...STREAM_HEADERS, ...close });

@@ -25,7 +25,8 @@ export class Watcher {
   /** The state of the log that it has been sent. */
   sentLog: object | undefined;
   readonly #response: ServerResponse;
-  readonly #cancel: () => void;
+  readonly #onEnd: () => void;
+  #cancel: () => void;
   #stalledAt: number | undefined;
 
   /** @param onEnd called when nobody watches here any more */
@@ -33,6 +34,7 @@ export class Watcher {
     this.filter = filter;
     this.role = role;
     this.#response = response;
+    this.#onEnd = onEnd;
     this.#cancel = systemClock.after(LONGEST_MS, () => this.end());
     response.once('close', () => {
       this.#cancel();
@@ -44,7 +46,8 @@ export class Watcher {
 
   /** @param json without line breaks @returns whether it was sent */
   send(event: string, json: string): boolean {
-    if (this.#response.writableNeedDrain) {
+    // HTTP/2 has no writableNeedDrain.
+    if (this.#response.writableLength > this.#response.writableHighWaterMark) {
       const now = systemClock.now();
       this.#stalledAt ??= now;
       if (now - this.#stalledAt > STALLED_MS) this.#response.destroy();
@@ -55,7 +58,13 @@ export class Watcher {
     return true;
   }
 
+  /** Also for a client that does not read the end. */
   end(): void {
+    this.#onEnd();
     this.#response.end();
+    this.#cancel();
+    const cancel = systemClock.after(STALLED_MS, () => this.#response.destroy());
+    cancel.mayEnd?.(true);
+    this.#cancel = cancel;
   }
 }
