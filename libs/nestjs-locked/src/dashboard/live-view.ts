@@ -27,7 +27,10 @@ const MOST_LOCKS = 200;
 /** The shortest pause between two looks. */
 const PAUSE_MS = 1_000;
 
-/** A look that takes long is followed by a pause of so many times as long, so that Redis has its time for others. */
+/**
+ * A look that takes long is followed by a pause of so many times as long, so that Redis has its time for others. One
+ * that has failed is not, or the page would still say so long after Redis is back.
+ */
 const PAUSES_PER_LOOK = 4;
 
 const ALL = '*';
@@ -90,14 +93,16 @@ export class LiveView {
     if (this.#isLooking || this.#cancelPause !== undefined || this.#isClosed) return;
     this.#isLooking = true;
     const from = systemClock.now();
-    const failed = (error: unknown): void =>
+    const failed = (error: unknown): boolean => {
       this.#logger.error(`The dashboard could not show the locks: ${inspect(error)}`);
+      return false;
+    };
     void this.#lookForAll()
       .catch(failed)
-      .then(() => {
+      .then((hasSeen) => {
         this.#isLooking = false;
-        const pauseMs = Math.max(PAUSE_MS, PAUSES_PER_LOOK * (systemClock.now() - from));
-        this.#pause(pauseMs);
+        const tookMs = hasSeen ? systemClock.now() - from : 0;
+        this.#pause(Math.max(PAUSE_MS, PAUSES_PER_LOOK * tookMs));
       });
   }
 
@@ -113,7 +118,8 @@ export class LiveView {
     this.#cancelPause = cancel;
   }
 
-  async #lookForAll(): Promise<void> {
+  /** @returns whether Redis has answered */
+  async #lookForAll(): Promise<boolean> {
     const { history } = this.#options;
     const filters = new Set([...this.#watchers].map(({ filter }) => filter));
     for (const filter of this.#last.keys()) if (!filters.has(filter)) this.#last.delete(filter);
@@ -125,10 +131,11 @@ export class LiveView {
       this.#last.set(filter, json);
       for (const watcher of this.#watchers) {
         if (watcher.filter !== filter) continue;
+        this.#sendLog(watcher); // first, because there may be no room after the look
         watcher.send('look', json);
-        this.#sendLog(watcher);
       }
     }
+    return typeof all !== 'string';
   }
 
   /** @returns why it failed, if it did */
