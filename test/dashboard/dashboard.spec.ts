@@ -92,13 +92,10 @@ async function release(page: string, body: unknown, headers: Record<string, stri
   return { status: response.status, text };
 }
 
-async function leaseOf(page: string, key: string): Promise<string> {
-  const response = await fetch(`${page}lock?key=${encodeURIComponent(key)}`);
-  return ((await response.json()) as ShownQueue).lock.leaseId;
-}
-
 async function confirmed(page: string, key: string) {
-  return { key, confirmation: key, leaseId: await leaseOf(page, key) };
+  const response = await fetch(`${page}lock?key=${encodeURIComponent(key)}`);
+  const { leaseId, fencingToken } = ((await response.json()) as ShownQueue).lock;
+  return { key, confirmation: key, leaseId, fencingToken };
 }
 
 describe.each(PLATFORMS)('on %s', (platform) => {
@@ -423,6 +420,28 @@ describe('a release', () => {
     const second = await locks.acquire(key);
     expect(await release(page, seen)).toMatchObject({ status: 409 });
     expect(second.isHeld).toBe(true);
+  });
+
+  it('takes nothing from another call of this process that has got the same lease since', async () => {
+    const { page, locks } = await start();
+    const key = uniqueKey();
+    const first = await locks.acquire(key);
+    const seen = await confirmed(page, key);
+    const waiting = locks.acquire(key);
+    await first.release();
+    const second = await waiting;
+    expect((await confirmed(page, key)).leaseId).toBe(seen.leaseId);
+    expect(await release(page, seen)).toMatchObject({ status: 409 });
+    expect(second.isHeld).toBe(true);
+    expect(await release(page, { ...seen, fencingToken: null })).toMatchObject({ status: 200 });
+  });
+
+  it('is carried out on any process, also on one that does not know the fencing number', async () => {
+    const { page } = await start();
+    const key = uniqueKey();
+    await new OtherProcesses(server.admin).hold(key);
+    const seen = { ...(await confirmed(page, key)), fencingToken: 7 };
+    expect(await release(page, seen)).toMatchObject({ status: 200 });
   });
 
   it.each(['GET', 'PUT', 'DELETE', 'HEAD'])('is not made by %s', async (method) => {

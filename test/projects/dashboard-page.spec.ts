@@ -235,6 +235,60 @@ describeWithChromium('the dashboard in Chromium', () => {
     await page.close();
   });
 
+  it('leaves the focus and the selection where they are while other rows come and go', async () => {
+    const others = await Promise.all(['a:1', 'a:2', 'a:3'].map((key) => locks.acquire(key)));
+    await locks.withLock('stock:42', async () => {
+      const page = await open();
+      await keyIn(page, 'stock:42').click();
+      await page.getByRole('button', { name: 'Release…' }).focus();
+      await page.evaluate(
+        `globalThis.focusMoves = 0;
+         document.addEventListener('focusout', () => focusMoves++);
+         getSelection().selectAllChildren(document.querySelector('.detail dd bdi'))`,
+      );
+      for (const lock of others) {
+        await lock.release();
+        await page.waitForTimeout(1_200);
+      }
+      await keyIn(page, 'a:3').waitFor({ state: 'detached' });
+      expect(await page.evaluate('[focusMoves, String(getSelection())]')).toEqual([0, 'stock:42']);
+      await page.close();
+    });
+  });
+
+  it('leaves the selection in the list of waits', async () => {
+    const [a, b] = await Promise.all([locks.acquire('a'), locks.acquire('b')]);
+    const waiting = [a.run(() => locks.acquire('b')), locks.acquire('a')];
+    const page = await open();
+    await page.locator('#waits li').waitFor();
+    await page.evaluate(`getSelection().selectAllChildren(document.querySelector('#waits code'))`);
+    const before = await page.locator('#waits li').innerText();
+    await eventually(async () =>
+      expect(await page.locator('#waits li').innerText()).not.toBe(before),
+    );
+    expect(await page.evaluate('String(getSelection())')).toBe('a');
+    await b.release();
+    await a.release();
+    for (const lock of await Promise.all(waiting)) await lock.release();
+    await page.close();
+  });
+
+  it('filters by as much as can be typed', async () => {
+    const page = await open();
+    await page.getByRole('searchbox').pressSequentially('y'.repeat(200));
+    await page.locator('#none', { hasText: 'No key that is held matches' }).waitFor();
+    await page.close();
+  });
+
+  it('says how old its numbers are', async () => {
+    const page = await open();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.locator('#age', { hasText: /^as of [67].. s ago$/ }).waitFor();
+    await page.getByRole('button', { name: 'Pause' }).click();
+    await page.locator('#age:empty').waitFor({ state: 'attached' });
+    await page.close();
+  });
+
   it('leaves the dialog with Escape, with the focus where it was', async () => {
     await locks.withLock('stock:42', async () => {
       const page = await open();

@@ -1,5 +1,5 @@
 import type { LookMessage, ShownLock, ShownQueue } from '../src/dashboard/dashboard-messages.js';
-import { find, make, write } from './make.js';
+import { find, make, update, write } from './make.js';
 import { count, duration, heldFor, holder, label, lease, process, shortened } from './text.js';
 
 /** The list of keys, of which one can be opened to see its queue. */
@@ -16,25 +16,29 @@ export class LockTable {
   /** @param mayRelease whether there is a button to release a lock */
   show({ locks, at }: LookMessage, mayRelease: boolean): void {
     const focused = document.activeElement;
-    const gone = new Set(this.#rows.keys());
+    this.#keep(new Set(locks.map(({ key }) => key)));
     let before: Element | null = null;
     for (const lock of locks) {
-      gone.delete(lock.key);
       const row = this.#rowOf(lock.key);
       row.show(lock, at, this.#open === lock.key);
       before = this.#place(row.element, before);
       if (this.#open === lock.key) before = this.#place(this.#detail.element, before);
-    }
-    for (const key of gone) {
-      if (key === this.#open) this.#close();
-      this.#rows.get(key)?.element.remove();
-      this.#rows.delete(key);
     }
     // An element that is moved loses the focus.
     if (focused instanceof HTMLElement && focused.isConnected)
       focused.focus({ preventScroll: true });
     this.#detail.mayRelease = mayRelease;
     if (this.#open !== undefined) void this.#detail.load(this.#open);
+  }
+
+  /** Removes the other rows. Those that stay are then where they should be, as a rule. */
+  #keep(keys: ReadonlySet<string>): void {
+    for (const [key, row] of this.#rows) {
+      if (keys.has(key)) continue;
+      if (key === this.#open) this.#close();
+      row.element.remove();
+      this.#rows.delete(key);
+    }
   }
 
   /** @returns the element, which comes after the other one now */
@@ -182,13 +186,11 @@ class Detail {
       ],
     ];
     const shownFacts = facts.filter(([, text]) => text !== '');
-    update(
-      this.#facts,
-      shownFacts.flatMap(([name, text]) => [
-        make('dt', {}, name),
-        make('dd', {}, make('bdi', {}, text)),
-      ]),
-    );
+    const pairs = shownFacts.flatMap(([name, text]) => [
+      make('dt', {}, name),
+      make('dd', {}, make('bdi', {}, text)),
+    ]);
+    update(this.#facts, make('dl', {}, ...pairs));
     const more = lock.waiters - queue.length;
     write(
       this.#title,
@@ -196,22 +198,11 @@ class Detail {
         ? 'Nobody waits.'
         : `Waiting, in order${more > 0 ? ` (and ${count(more)} more)` : ''}`,
     );
-    update(
-      this.#queue,
-      queue.map((waiter) => {
-        const call = label(waiter);
-        const who = call === '' ? process(waiter) : `${call}, ${process(waiter)}`;
-        return make('li', {}, make('bdi', {}, who), `, for ${duration(waiter.waitedMs)}`);
-      }),
-    );
+    const waiters = queue.map((waiter) => {
+      const call = label(waiter);
+      const who = call === '' ? process(waiter) : `${call}, ${process(waiter)}`;
+      return make('li', {}, make('bdi', {}, who), `, for ${duration(waiter.waitedMs)}`);
+    });
+    update(this.#queue, make('ol', {}, ...waiters));
   }
-}
-
-/** Replaces texts, and elements only if their number has changed, so that a selection stays. */
-function update(parent: Element, children: readonly Element[]): void {
-  if (parent.childElementCount !== children.length) return parent.replaceChildren(...children);
-  children.forEach((child, i) => {
-    const old = parent.children[i] as Element;
-    if (old.textContent !== child.textContent) old.replaceChildren(...child.childNodes);
-  });
 }

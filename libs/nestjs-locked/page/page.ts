@@ -10,7 +10,7 @@ import { find, make, write } from './make.js';
 import { Numbers } from './numbers.js';
 import { ReleaseDialog } from './release-dialog.js';
 import { Stream, type StreamState } from './stream.js';
-import { count, shortened, time } from './text.js';
+import { count, duration, shortened, time } from './text.js';
 import { WaitList } from './wait-list.js';
 
 const STATES: Record<StreamState, string> = {
@@ -30,12 +30,19 @@ const RESULTS: Record<LogEntry['result'], string> = {
 /** How long the filter is left alone before it counts. */
 const TYPING_MS = 250;
 
+/** How old the numbers are when the page begins to say so. */
+const OLD_MS = 5_000;
+
 const numbers = new Numbers();
 const waits = new WaitList();
 const dialog = new ReleaseDialog(tell);
 const table = new LockTable((lock) => dialog.open(lock));
 const filter = find<HTMLInputElement>('#filter');
 let hello: HelloMessage | undefined;
+/** When the numbers were read, by the clock of the server. */
+let readAt = Infinity;
+/** What that clock is ahead of ours. */
+let aheadMs = 0;
 let typing: number | undefined;
 let telling: number | undefined;
 
@@ -66,6 +73,12 @@ filter.addEventListener('input', () => {
   }, TYPING_MS);
 });
 
+// Where very much is looked at, minutes may pass between two looks.
+setInterval(() => {
+  const ageMs = Date.now() + aheadMs - readAt;
+  write(find('#age'), ageMs < OLD_MS ? '' : `as of ${duration(ageMs)} ago`);
+}, 1_000);
+
 /** A text without wildcards is looked for anywhere in a key. */
 function patternOf(text: string): string {
   const typed = text.trim();
@@ -75,6 +88,7 @@ function patternOf(text: string): string {
 
 function greet(message: HelloMessage): void {
   hello = message;
+  aheadMs = message.at - Date.now();
   const service = message.service === null ? '' : `${shortened(message.service)} · `;
   write(find('#where'), `${service}this process: ${shortened(message.host)} pid ${message.pid}`);
 }
@@ -85,6 +99,7 @@ function look(message: LookMessage): void {
   numbers.show(message, isOld);
   waits.show(message.waits);
   if (isOld) return;
+  readAt = message.at;
   table.show(message, hello?.role === 'admin');
   const { matching, locks, totals } = message;
   const hidden = matching - locks.length;

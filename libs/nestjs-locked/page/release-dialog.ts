@@ -45,8 +45,8 @@ export class ReleaseDialog {
     const lock = this.#lock as ShownLock;
     if (!this.#isTyped) return;
     this.#confirm.disabled = true;
-    const { key, leaseId } = lock;
-    const body: ReleaseRequest = { key, confirmation: key, leaseId };
+    const { key, leaseId, fencingToken } = lock;
+    const body: ReleaseRequest = { key, confirmation: key, leaseId, fencingToken };
     const { isDone, message } = await post(body);
     if (!this.#dialog.open || this.#lock !== lock)
       return this.#onReleased(`${shortened(key)}: ${message}`);

@@ -1,22 +1,15 @@
 import type { ShownWait } from '../src/dashboard/dashboard-messages.js';
-import { find, make } from './make.js';
+import { find, make, update } from './make.js';
 import { duration, label, process, shortened } from './text.js';
 
 /** Who holds something and waits for another one, in sentences: a list is read out where a graph is only seen. */
 export class WaitList {
   readonly #section = find('#waits');
-  #shown = '';
 
   show(waits: readonly ShownWait[]): void {
     this.#section.hidden = waits.length === 0;
-    // Only the times change each second.
-    const state = JSON.stringify(
-      waits.map(({ waitedMs, ...wait }) => [wait, Math.round(waitedMs / 1_000)]),
-    );
-    if (state === this.#shown) return;
-    this.#shown = state;
     const items = waits.map((wait) => itemOf(wait, waits));
-    (this.#section.querySelector('ol') as Element).replaceChildren(...items);
+    update(find('#waits ol'), make('ol', {}, ...items));
   }
 }
 

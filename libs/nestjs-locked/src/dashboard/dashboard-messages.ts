@@ -12,6 +12,8 @@ export interface HelloMessage {
   readonly pid: number;
   /** The name of the lock module. */
   readonly service: string | null;
+  /** Its clock, in milliseconds since 1970. */
+  readonly at: number;
 }
 
 /** A lock in the list. */
@@ -111,6 +113,8 @@ export interface ReleaseRequest {
   readonly confirmation: string;
   /** That of the lease that the operator saw. */
   readonly leaseId: string;
+  /** That of the hold that the operator saw, if it was known. */
+  readonly fencingToken: number | null;
 }
 
 /** The answer to it, and to every request that fails. */

@@ -70,7 +70,8 @@ export class LiveView {
     const watcher = new Watcher(response, filter, role, () => this.#watchers.delete(watcher));
     this.#watchers.add(watcher);
     const { service = null } = this.#options;
-    const hello: HelloMessage = { role, host: hostname(), pid: process.pid, service };
+    const at = systemClock.wallNow();
+    const hello: HelloMessage = { role, host: hostname(), pid: process.pid, service, at };
     watcher.send('hello', JSON.stringify(hello));
     this.#sendLog(watcher);
     const last = this.#last.get(filter);

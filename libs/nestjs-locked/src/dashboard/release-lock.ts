@@ -10,15 +10,16 @@ import { Refusal } from './refusal.js';
  * @param body what was sent @returns a sentence about it @throws Refusal
  */
 export async function releaseLock(
-  locks: Pick<LockService, 'forceRelease'>,
+  locks: Pick<LockService, 'inspect' | 'forceRelease'>,
   log: OperatorLog,
   { role, name }: DashboardOperator,
   body: unknown,
 ): Promise<string> {
   if (role !== 'admin') throw new Refusal(403, 'You may look, but not release locks.');
-  const { key, leaseId } = confirmed(body);
+  const { key, leaseId, fencingToken } = confirmed(body);
   try {
-    const isReleased = await locks.forceRelease(key, leaseId);
+    const isSeen = fencingToken === null || (await isThatHold(locks, key, fencingToken));
+    const isReleased = isSeen && (await locks.forceRelease(key, leaseId));
     log.add(name, key, isReleased ? 'released' : 'refused');
     if (isReleased) return 'The lock was released. The next caller enters in a second.';
   } catch (error) {
@@ -33,11 +34,22 @@ export async function releaseLock(
   );
 }
 
+/** A process hands its leases on among its calls, so the lease may be that of another call now. */
+async function isThatHold(
+  locks: Pick<LockService, 'inspect'>,
+  key: string,
+  fencingToken: number,
+): Promise<boolean> {
+  const lock = await locks.inspect(key);
+  return (lock?.fencingToken ?? fencingToken) === fencingToken; // unknown if another process has it
+}
+
 function confirmed(body: unknown): ReleaseRequest {
-  const { key, confirmation, leaseId } = Object(body) as Record<string, unknown>;
+  const { key, confirmation, leaseId, fencingToken } = Object(body) as Record<string, unknown>;
   if (typeof key !== 'string' || typeof leaseId !== 'string') {
     throw new Refusal(400, 'The body must have the key and the leaseId of the lock.');
   }
-  if (confirmation === key) return { key, confirmation, leaseId };
+  const fence = typeof fencingToken === 'number' ? fencingToken : null;
+  if (confirmation === key) return { key, confirmation, leaseId, fencingToken: fence };
   throw new Refusal(400, 'The key was not typed as it is.');
 }
