@@ -14,6 +14,7 @@ import type {
   LookMessage,
   ShownQueue,
 } from '../../libs/nestjs-locked/src/dashboard/dashboard-messages.js';
+import { OperatorLog } from '../../libs/nestjs-locked/src/dashboard/operator-log.js';
 import { EventStream } from '../support/event-stream.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp, startNest } from '../support/nest-app.js';
@@ -113,6 +114,8 @@ describe.each(PLATFORMS)('on %s', (platform) => {
       expect(response.headers.get('content-security-policy')).toBe(
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
       );
+      // A proxy would give it to others.
+      expect(response.headers.get('cache-control')).toBe('private, no-cache');
       const etag = response.headers.get('etag') as string;
       const again = await fetch(page + name, { headers: { 'if-none-match': etag } });
       expect([again.status, await again.text()]).toEqual([304, '']);
@@ -422,6 +425,17 @@ describe('a release', () => {
     expect(second.isHeld).toBe(true);
   });
 
+  it('takes nothing from another process that has got the lock since', async () => {
+    const { page } = await start();
+    const others = new OtherProcesses(server.admin);
+    const key = uniqueKey();
+    await others.hold(key, { process: 1, agoMs: 1_000 });
+    const seen = await confirmed(page, key);
+    const token = await others.hold(key, { process: 2 });
+    expect(await release(page, seen)).toMatchObject({ status: 409 });
+    expect(await server.admin.get(`lock:{${key}}`)).toBe(token);
+  });
+
   it('takes nothing from another call of this process that has got the same lease since', async () => {
     const { page, locks } = await start();
     const key = uniqueKey();
@@ -473,11 +487,55 @@ describe('the stream', () => {
       const { status } = await fetch(`${page}events?filter=${filter}`);
       expect(status).toBe(400);
     }
-    const headers = { 'sec-fetch-site': 'cross-site' };
-    expect((await fetch(`${page}events`, { headers })).status).toBe(403);
-    expect((await fetch(`${page}lock?key=a`, { headers })).status).toBe(403);
+    for (const site of ['cross-site', 'same-site']) {
+      const headers = { 'sec-fetch-site': site };
+      expect((await fetch(`${page}events`, { headers })).status).toBe(403);
+      expect((await fetch(`${page}lock?key=a`, { headers })).status).toBe(403);
+    }
     expect((await fetch(`${page}lock?key=`)).status).toBe(400);
     expect(await (await fetch(`${page}lock?key=${uniqueKey()}`)).json()).toBeNull();
+  });
+
+  it('is neither kept nor compressed on its way, and no data is', async () => {
+    const { page } = await start();
+    const stream = await fetch(`${page}events`);
+    expect(stream.headers.get('cache-control')).toBe('no-store, no-transform');
+    await stream.body?.cancel();
+    const data = await fetch(`${page}lock?key=a`);
+    expect(data.headers.get('cache-control')).toBe('no-store');
+  });
+
+  it('does not begin with what was seen long ago', async () => {
+    const { page, locks } = await start();
+    const key = uniqueKey();
+    const lock = await locks.acquire(key);
+    const first = await EventStream.open(`${page}events`);
+    await first.next('look');
+    first.close();
+    await sleep(2_500);
+    await lock.release();
+    const second = await EventStream.open(`${page}events`);
+    await second.next('look');
+    const looks = second.events.filter(({ event }) => event === 'look');
+    expect((looks[0]?.data as LookMessage).locks.map((it) => it.key)).not.toContain(key);
+  });
+
+  it('has the greatest numbers of each ten seconds, and so much of a text as is shown', async () => {
+    const { page, locks } = await start();
+    const others = new OtherProcesses(server.admin);
+    const key = uniqueKey();
+    await others.hold(key, { label: 'y'.repeat(4_000) });
+    const own = await locks.acquire(uniqueKey());
+    const stream = await EventStream.open(`${page}events`);
+    const before = await stream.next<LookMessage>('look');
+    const label = before.locks.find((it) => it.key === key)?.holder?.label;
+    expect(label).toBe(`${'y'.repeat(300)}…`);
+    await own.release();
+    const most = before.totals?.held as number;
+    const { history } = await stream.next<LookMessage>('look', ({ totals }) =>
+      expect(totals?.held).toBe(most - 1),
+    );
+    expect(Math.max(...history.held.map((held) => held ?? 0))).toBe(most);
   });
 
   it('is for fifty at a time', async () => {
@@ -537,6 +595,7 @@ describe('the stream', () => {
 
   it('says that Redis does not answer, and goes on when it does', async () => {
     const { page } = await start();
+    const key = uniqueKey();
     const stream = await EventStream.open(`${page}events`);
     await stream.next<LookMessage>('look', ({ problem }) => expect(problem).toBeNull());
     server.pause();
@@ -545,11 +604,24 @@ describe('the stream', () => {
         expect(problem).not.toBeNull();
         expect(totals).toBeNull();
       });
+      expect((await fetch(`${page}lock?key=${key}`)).status).toBe(503);
+      const { status, text } = await release(page, { key, confirmation: key, leaseId: 'a' });
+      expect([status, text]).toEqual([503, expect.stringContaining('may have been released')]);
+      await stream.next<LogMessage>('log', ([entry]) =>
+        expect(entry).toMatchObject({ key, result: 'unknown' }),
+      );
     } finally {
       server.resume();
     }
     await stream.next<LookMessage>('look', ({ problem }) => expect(problem).toBeNull());
   });
+});
+
+it('keeps the latest hundred of what operators did, and so much of their names as is shown', () => {
+  const log = new OperatorLog();
+  for (let i = 0; i < 101; i++) log.add('n'.repeat(1_000), `${i}`, 'refused');
+  expect(log.entries).toHaveLength(100);
+  expect(log.entries[0]).toMatchObject({ key: '100', operator: `${'n'.repeat(300)}…` });
 });
 
 it('shows what this process has lost, also before somebody watches', async () => {
@@ -631,14 +703,25 @@ it('shows each lock module on a page of its own', async () => {
   });
   const { lockServiceToken } =
     await import('../../libs/nestjs-locked/src/nest/decorator/lock-service.token.js');
-  const key = uniqueKey();
-  await app.get<LockService>(lockServiceToken('billing')).acquire(key);
-  const keysAt = async (path: string) => {
+  const [key, lost] = [uniqueKey(), uniqueKey()];
+  const billing = app.get<LockService>(lockServiceToken('billing'));
+  await billing.acquire(key);
+  await billing.acquire(lost);
+  await billing.forceRelease(lost);
+  const seenAt = async (path: string) => {
     const stream = await EventStream.open(`${url}${path}/events`);
-    return (await stream.next<LookMessage>('look')).locks.map((lock) => lock.key);
+    const { locks, history } = await stream.next<LookMessage>('look');
+    return {
+      keys: locks.map((lock) => lock.key),
+      losses: history.losses.filter((losses) => (losses ?? 0) > 0),
+    };
   };
-  expect(await keysAt('/billing-locks')).toEqual([key]);
-  expect(await keysAt('/locks')).not.toContain(key);
+  const seen = await seenAt('/billing-locks');
+  expect(seen.keys).toContain(key);
+  expect(seen.losses).toEqual([1]);
+  const other = await seenAt('/locks');
+  expect(other.keys).not.toContain(key);
+  expect(other.losses).toEqual([]);
 });
 
 it('shows the locks of a test in memory', async () => {

@@ -3,6 +3,7 @@ import { LOG_CONTEXT } from '../core/log-context.js';
 import { quoted } from '../core/runtime/quoted.js';
 import { systemClock } from '../core/time/clock.js';
 import type { LogEntry, LogMessage } from './dashboard-messages.js';
+import { cut } from './shown-lock.js';
 
 const MOST_ENTRIES = 100;
 
@@ -23,7 +24,7 @@ export class OperatorLog {
   }
 
   add(operator: string | undefined, key: string, result: LogEntry['result']): void {
-    const entry = { at: systemClock.wallNow(), operator: operator ?? null, key, result };
+    const entry = { at: systemClock.wallNow(), operator: cut(operator), key, result };
     this.#entries = [entry, ...this.#entries].slice(0, MOST_ENTRIES);
     const who = operator === undefined ? 'An operator' : `Operator ${quoted(operator)}`;
     this.#logger.warn(

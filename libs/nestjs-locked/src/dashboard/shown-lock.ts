@@ -1,7 +1,7 @@
 import type { LockHolder, LockInfo } from '../core/lock-info.js';
 import type { ShownHolder, ShownLock, ShownQueue } from './dashboard-messages.js';
 
-/** More of a text from Redis, whoever wrote it, is not sent. */
+/** More of a text, whoever wrote it, is not sent. */
 const LONGEST = 300;
 
 /** The public forms of locks as JSON can have them. */
@@ -9,7 +9,8 @@ export function shownHolder({ host, pid, processId, label }: LockHolder): ShownH
   return { host: cut(host), pid: pid ?? null, processId, label: cut(label) };
 }
 
-function cut(text: string | undefined): string | null {
+/** As much of a text as is shown. */
+export function cut(text: string | undefined): string | null {
   if (text === undefined) return null;
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
