@@ -2,7 +2,7 @@
 import { delimiter } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findServer, folderOf, startServer, versionOf } from './server-programs.mjs';
-import { appModule, consumer, main, spec, stockService } from './sources.mjs';
+import { appModule, consumer, main, operators, spec, stockService } from './sources.mjs';
 
 const nest11 = { '@nestjs/common': '^11', '@nestjs/core': '^11', '@nestjs/testing': '^11' };
 const nest12 = { '@nestjs/common': '^12', '@nestjs/core': '^12', '@nestjs/testing': '^12' };
@@ -92,6 +92,27 @@ export const cells = [
       return exact(await app.run('node', ['dist/main.js']));
     },
   },
+  ...[11, 12].map((nest) => ({
+    name: `nest${nest}-operators`,
+    title: `Nest ${nest}: the dashboard on Express and Fastify, the health check, OpenTelemetry`,
+    async run(app) {
+      const ofNest = ['platform-express', 'platform-fastify', 'terminus'];
+      await app.install(
+        {
+          ...(nest === 11 ? nest11 : nest12),
+          ...Object.fromEntries(ofNest.map((name) => [`@nestjs/${name}`, `^${nest}`])),
+          ...common,
+          '@opentelemetry/api': '^1.7',
+          ioredis: nest === 11 ? '^5' : '^6',
+        },
+        nest === 11 ? {} : { type: 'module' },
+      );
+      app.write('src/main.ts', operators);
+      app.write('tsconfig.json', { compilerOptions, include: ['src'] });
+      await app.run('tsc', ['-p', 'tsconfig.json']);
+      return exact(await app.run('node', ['dist/main.js']));
+    },
+  })),
   ...['names', 'lockkey'].map((keys) => ({
     name: `bundled-${keys}`,
     title: `bundled and minified by esbuild, ${keys === 'names' ? 'keys by name: refused at load' : 'keys by @KeyParam'}`,

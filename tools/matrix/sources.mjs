@@ -203,3 +203,79 @@ export class AppModule {}
 export const taken: Promise<number> = withTestLocks(new StockService(undefined as never)).take('a', 1);
 export const interceptor = LockInterceptor('order:<params.id>');
 `;
+
+/** An application with the dashboard, on Express and on Fastify, with the health check and with OpenTelemetry. */
+export const operators = `
+import 'reflect-metadata';
+import { Controller, Get, Module } from '@nestjs/common';
+import { type AbstractHttpAdapter, NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { LockService, RedisLockModule } from 'nestjs-locked';
+import { LockDashboardModule } from 'nestjs-locked/dashboard';
+import { instrumentLocks } from 'nestjs-locked/opentelemetry';
+import { LockHealthIndicator } from 'nestjs-locked/terminus';
+
+@Controller()
+class HealthController {
+  constructor(
+    private readonly health: HealthCheckService,
+    private readonly locks: LockHealthIndicator,
+  ) {}
+
+  @Get('health')
+  @HealthCheck()
+  check() {
+    return this.health.check([() => this.locks.isHealthy('locks')]);
+  }
+}
+
+@Module({
+  imports: [
+    TerminusModule,
+    RedisLockModule.forRoot({ connection: process.env['REDIS_URL'] as string }),
+    LockDashboardModule.register({ path: '/locks', authorize: () => 'admin' }),
+  ],
+  controllers: [HealthController],
+  providers: [LockHealthIndicator],
+})
+class AppModule {}
+
+async function tryOn(adapter: AbstractHttpAdapter): Promise<void> {
+  const app = await NestFactory.create(AppModule, adapter, { logger: false });
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  const lock = await app.get(LockService).acquire('stock:42');
+  const answers = await Promise.all(
+    ['health', 'locks', 'locks/page.js'].map(async (path) => (await fetch(url + '/' + path)).status),
+  );
+  if (answers.some((status) => status !== 200)) throw new Error('answered ' + answers.join(', '));
+  const events = await fetch(url + '/locks/events');
+  let seen = '';
+  for await (const chunk of events.body as unknown as AsyncIterable<Uint8Array>) {
+    seen += Buffer.from(chunk).toString();
+    if (seen.includes('"key":"stock:42"')) break;
+  }
+  const { lock: { leaseId } } = (await (await fetch(url + '/locks/lock?key=stock:42')).json()) as {
+    lock: { leaseId: string };
+  };
+  const released = await fetch(url + '/locks/release', {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'sec-fetch-site': 'same-origin' },
+    body: JSON.stringify({ key: 'stock:42', confirmation: 'stock:42', leaseId }),
+  });
+  if (released.status !== 200 || lock.isHeld) throw new Error('not released: ' + await released.text());
+  await app.close();
+}
+
+async function main(): Promise<void> {
+  instrumentLocks();
+  await tryOn(new ExpressAdapter());
+  await new Promise((resolve) => setTimeout(resolve, 1_500)); // what was released is free a second later
+  await tryOn(new FastifyAdapter());
+  console.log('exact');
+}
+
+void main();
+`;
