@@ -41,7 +41,7 @@ async function isThatHold(
   fencingToken: number,
 ): Promise<boolean> {
   const lock = await locks.inspect(key);
-  return (lock?.fencingToken ?? fencingToken) === fencingToken; // unknown if another process has it
+  return (lock?.fencingToken ?? fencingToken) === fencingToken; // unknown if its process does not say
 }
 
 function confirmed(body: unknown): ReleaseRequest {
