@@ -66,7 +66,7 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
     this.#engine = engine as LockEngine;
   }
 
-  /** For `@Locked`; not part of the public contract. */
+  /** For `@Locked`; not part of the public contract. @hidden */
   get [LOCK_RUNNER](): LockRunner {
     return this.#engine;
   }
@@ -171,25 +171,20 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
   }
 
   /**
-   * Makes this process a candidate for a task that one process must do at a time, for as long as it lives: the work
-   * runs while this process holds the lock, and another process takes over when this one ends.
+   * Makes this process a candidate for a task that one process must do at a time: the work runs while this process
+   * holds the lock, and another process takes over when this one ends.
    *
-   * - The signal of the work aborts when the lock is lost, with a `LockLostError`; when the work has ended, the process
-   *   campaigns again, until then it does not. It also aborts when the application closes or `resign` is called, with a
-   *   `LockAbortedError`: the lock is released when the work has ended.
-   * - When the work returns while it holds the lock, the process resigns, and its campaign has ended.
-   * - When the work throws, that is logged, and the process campaigns again after a pause of one second, and longer
-   *   each time, up to a minute. Meanwhile, another process may lead.
-   * - If Redis is away, the campaign goes on.
-   *
-   * The work does not run in the context of this call: neither in its request, nor under its locks.
+   * When the lock is lost, the signal of the work aborts, and the process campaigns again once the work has ended. Work
+   * that throws is logged, and runs again after a pause. Work that returns while it holds the lock resigns. The signal
+   * also aborts when the application closes. The work runs outside the context of this call and its locks.
    *
    * @example this.locks.lead('mail-pump', (signal) => this.pump(signal)); // in onApplicationBootstrap
    * @returns at once; the campaign goes on until its `done` resolves
-   * @throws LockConfigError for a wrong option, or if this service campaigns for the key already · LockKeyError for an
-   * invalid key · LockInTransactionError inside an open transaction · LockAbortedError while the application is closing
+   * @throws LockConfigError for a wrong option, or if this service campaigns for the key already · LockKeyError ·
+   * LockInTransactionError inside an open transaction · LockAbortedError while the application is closing
    */
   lead(key: string, work: LeaderWork): Leadership;
+  /** The same, with options. */
   lead(key: string, options: LeadOptions, work: LeaderWork): Leadership;
   lead(key: string, optionsOrWork: LeadOptions | LeaderWork, work?: LeaderWork): Leadership {
     const engine = LockService.#engineOf(this);
@@ -268,12 +263,12 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
     return LockService.#engineOf(this).ping();
   }
 
-  /** For `nestjs-locked/terminus`; not part of the public contract. */
+  /** For `nestjs-locked/terminus`; not part of the public contract. @hidden */
   [LOCK_HEALTH](): Promise<LockHealth> {
     return LockService.#engineOf(this).health();
   }
 
-  /** For `nestjs-locked/dashboard`; not part of the public contract. */
+  /** For `nestjs-locked/dashboard`; not part of the public contract. @hidden */
   [LOCK_OVERVIEW](pattern: string, most: number): Promise<LockOverview> {
     return LockService.#engineOf(this).overview(pattern, most);
   }
