@@ -16,6 +16,8 @@ export interface Call {
   readonly waitMs: number;
   readonly leaseMs: number;
   readonly keepMs: number;
+  /** Whether it holds its keys together with others that read. */
+  readonly reads: boolean;
   readonly calledAt: Moment;
   readonly entered: (Moment & { readonly believed: boolean }) | undefined;
   readonly fences: Readonly<Record<string, number>>;
@@ -83,6 +85,14 @@ export function entriesInto(calls: readonly Call[]): Entered[] {
     .sort((a, b) => a.entered.index - b.entered.index);
 }
 
+/**
+ * The calls of one process that want a key in the same mode have one place in the queue, and may pass the key on among
+ * themselves.
+ */
+export function isPartyOf(call: Call): (other: Call) => boolean {
+  return ({ process, reads }) => process === call.process && reads === call.reads;
+}
+
 /** When a call got its keys, or gave up. */
 export function waitedUntil({ entered, endedAt, diedAt }: Call): number {
   return Math.min(entered?.at ?? Infinity, endedAt ?? Infinity, diedAt ?? Infinity);
@@ -96,6 +106,7 @@ class CallBeingRead implements Call {
   readonly waitMs: number;
   readonly leaseMs: number;
   readonly keepMs: number;
+  readonly reads: boolean;
   readonly calledAt: Moment;
   entered: Call['entered'];
   fences: Call['fences'] = {};
@@ -113,7 +124,7 @@ class CallBeingRead implements Call {
 
   constructor(
     readonly name: string,
-    { process, keys, waitMs, leaseMs, keepMs = 0, at }: Line<'called'>,
+    { process, keys, waitMs, leaseMs, keepMs = 0, mode, at }: Line<'called'>,
     index: number,
     private readonly timerMs: number,
   ) {
@@ -122,6 +133,7 @@ class CallBeingRead implements Call {
     this.waitMs = waitMs;
     this.leaseMs = leaseMs;
     this.keepMs = keepMs;
+    this.reads = mode === 'shared';
     this.calledAt = { at, index };
   }
 

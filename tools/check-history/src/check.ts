@@ -7,6 +7,7 @@ import { servedKeys } from './free-keys.js';
 import { handOvers } from './hand-overs.js';
 import type { HistoryLine } from './history.js';
 import { orderOfWaiters } from './order.js';
+import { passedWriters } from './passed-writers.js';
 
 /** Beyond its time limit, a wait may last as long as a command may take, and a moment. */
 const WAIT_SLACK_MS = 7_000;
@@ -27,6 +28,7 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
         ...servedKeys(key, ofKey, about),
         ...deadHolders(key, ofKey, about),
         ...orderOfWaiters(key, ofKey, about),
+        ...passedWriters(key, ofKey, about),
       ];
     }),
     ...handOvers(calls, calm),
@@ -37,9 +39,9 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
 }
 
 /**
- * Nobody enters while another one still acts and believes. If its lease was lost without it, it may do so until it asks
- * the next time, or until the end that it knows of: for one lease. So it may if its key was taken away, and it could
- * not be told.
+ * Nobody enters while another one still acts and believes, unless both read. If its lease was lost without it, it may
+ * do so until it asks the next time, or until the end that it knows of: for one lease. So it may if its key was taken
+ * away, and it could not be told.
  */
 function exclusion(
   lines: readonly HistoryLine[],
@@ -63,7 +65,8 @@ function exclusion(
           at <=
             leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
       );
-      if (index < later.entered.index || isExcused) return [];
+      const bothRead = earlier.reads && later.reads;
+      if (index < later.entered.index || bothRead || isExcused) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
       const both = [earlier.name, later.name] as const;
       return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
@@ -71,6 +74,7 @@ function exclusion(
   );
 }
 
+/** The number of a writer is above all before, that of a reader above those of all writers before. */
 function risingFences(
   lines: readonly HistoryLine[],
   key: string,
@@ -84,10 +88,12 @@ function risingFences(
   if (entered.every(({ fences }) => fences[key] === undefined)) return [];
   const losses = lostLeases(lines);
   let highest = -Infinity;
+  let highestWritten = -Infinity;
   return entered.flatMap((call) => {
     const fence = call.fences[key] ?? NaN;
-    const before = highest;
+    const before = call.reads ? highestWritten : highest;
     highest = Math.max(highest, fence);
+    if (!call.reads) highestWritten = Math.max(highestWritten, fence);
     // Its lease may have been lost before it entered, while it waited for another key. Or another call of its process
     // had the lost lease, and has handed it on before it was told.
     const isExcused = losses.some(

@@ -2,7 +2,7 @@ import { type Call, entriesInto, leaseLastsUntil, waitedUntil } from './calls.js
 import type { Calm } from './calm.js';
 import type { Finding } from './finding.js';
 
-/** The key of a process that died goes to somebody who waits when the lease is over. */
+/** The key of a process that died goes to somebody who waits when the lease is over, unless others read beside it. */
 export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const entries = entriesInto(calls);
   const { seenMs } = calm.bounds;
@@ -27,7 +27,12 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
           ? call.calledAt.at < until
           : isWithin(call.entered?.at, diedAt, until)),
     );
-    if (waits.length === 0 || isTaken || !calm.ofServer(diedAt - leaseMs, until)) return [];
+    // Others may read beside it.
+    const isShared = entries.some(
+      (other) => other !== holder && other.entered.at < overAt && other.freeAt > overAt,
+    );
+    if (waits.length === 0 || isTaken || isShared || !calm.ofServer(diedAt - leaseMs, until))
+      return [];
     // Another process that dies or stands still may have been granted it.
     if (!calm.ofKey(key, diedAt - leaseMs, until)) return [];
     if (!calm.ofAll(diedAt, until) || !calm.ofAll(diedAt - leaseMs, diedAt)) return [];

@@ -26,6 +26,7 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
     const isWanted = calls.some(
       (other) =>
         other !== call &&
+        !(call.reads && other.reads) &&
         other.keys.some((key) => keys.includes(key)) &&
         other.calledAt.at < endedAt &&
         freeAtLatest(other, calm) + HEALING_MS > calledAt.at,

@@ -10,6 +10,7 @@ export interface Finding {
     | 'a key is kept'
     | 'no call fails without a reason'
     | 'who waits longer comes first'
+    | 'readers do not pass a writer'
     | 'a hand-over is prompt';
   readonly at: number;
   readonly text: string;

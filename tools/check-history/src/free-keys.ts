@@ -9,6 +9,8 @@ const DEAD_GRANT_MS = 1_100;
  * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies
  * or stands still may have been granted it, and then keeps it for a lease. A full memory is no reason for whoever was
  * in the queue before, if the key was released.
+ *
+ * To a reader, a key that others read is free as well, unless somebody waits for it alone.
  */
 export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const leaseMs = Math.max(0, ...calls.map((call) => call.leaseMs));
@@ -17,6 +19,9 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const since = call.keys.length > 1 ? call.calledAt : call.entered;
     return since === undefined ? [] : [{ from: since.at, until: call.freeAt }];
   });
+  const closedToReaders = calls
+    .filter(({ reads }) => !reads)
+    .map(({ calledAt, freeAt }) => ({ from: calledAt.at, until: freeAt }));
   return calls.flatMap((call) => {
     const from = call.calledAt.at;
     const until = call.entered?.at ?? call.endedAt;
@@ -29,12 +34,15 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const isReleased = (gap: Span): boolean =>
       lack === undefined ||
       (from + HEALING_MS < lack.from && calls.some(({ leftAt }) => leftAt === gap.from));
-    const gap = gapsIn(from, until, taken).find(
-      (each) => each.until - each.from > limitMs && isReleased(each),
-    );
+    const isTooLong = (each: Span): boolean => each.until - each.from > limitMs && isReleased(each);
+    // A writer that stands still, or died without a word, keeps its place.
+    const isOpen = call.reads && calm.ofAll(since, until) && calm.deadAt(until) === 0;
+    const gap =
+      gapsIn(from, until, taken).find(isTooLong) ??
+      (isOpen ? gapsIn(from, until, closedToReaders).find(isTooLong) : undefined);
     if (gap === undefined) return [];
     const freeMs = Math.round(gap.until - gap.from);
-    const text = `${call.name} waited for '${key}', which was free for ${freeMs} ms`;
+    const text = `${call.name} waited for '${key}', which was free${call.reads ? ' to readers' : ''} for ${freeMs} ms`;
     return [{ rule: 'a free key is served', at: until, text }];
   });
 }

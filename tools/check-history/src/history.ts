@@ -7,7 +7,10 @@ export type HistoryLine = Readonly<{ at: number } & (OfCall | OfProcess | OfServ
 /** What a call did, or what it was told. */
 export type OfCall = Readonly<
   { process: string; call: string } &
-    /** `keepMs`: for how long nobody else gets the keys after it has entered, even if it has left. */
+    /**
+     * `keepMs`: for how long nobody else gets the keys after it has entered, even if it has left. `mode`: whether it
+     * holds the keys alone, which is the default, or together with others that read.
+     */
     (
       | {
           type: 'called';
@@ -15,6 +18,7 @@ export type OfCall = Readonly<
           waitMs: number;
           leaseMs: number;
           keepMs?: number;
+          mode?: 'exclusive' | 'shared';
         }
       /** It may act now. `believed`: whether it was told that it holds the lock. */
       | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }

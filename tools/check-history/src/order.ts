@@ -1,25 +1,28 @@
-import { type Call, entriesInto, waitedUntil } from './calls.js';
+import { type Call, entriesInto, isPartyOf, waitedUntil } from './calls.js';
 import { type Calm, HEALING_MS } from './calm.js';
 import type { Finding } from './finding.js';
 
 /**
  * Who has waited for longer gets the key first. The callers of one process have one place in the queue, and may pass
- * the key on among themselves, so this is about keys that go from one process to another.
+ * the key on among themselves, so this is about keys that go from one process to another. Readers may come earlier than
+ * others, because the turn of one reader is the turn of all that wait: `passedWriters` says how far.
  */
 export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm): Finding[] {
-  const processes = new Set(calls.map(({ process }) => process));
   const entries = entriesInto(calls);
   return entries.slice(1).flatMap((call, i): Finding[] => {
     const { at } = call.entered;
-    if (call.process === entries[i]?.process) return [];
+    const isOfParty = isPartyOf(call);
+    const before = entries[i];
+    if (call.reads || (before !== undefined && isOfParty(before))) return [];
     const came = cameAt(call, calls);
-    const passed = [...processes].flatMap((process) => {
-      if (process === call.process) return [];
-      const since = queuedSince(process, calls, at);
+    const others = calls.filter((other) => !isOfParty(other));
+    const passed = others.flatMap((other) => {
+      const since = queuedSince(other, calls, at);
       if (since === undefined || since.at + calm.bounds.queuedMs >= came) return [];
       const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
       if (!calm.ofServer(from, at) || !calm.ofKey(key, from, at)) return [];
-      const isOfThem = (other: string): boolean => other === process || other === call.process;
+      const isOfThem = (process: string): boolean =>
+        process === other.process || process === call.process;
       return calm.of(isOfThem, since.at, at) ? [since] : [];
     });
     return passed.slice(0, 1).map(({ call: first, at: since }) => {
@@ -33,8 +36,8 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
  * Since when, at the earliest, the process of a call has waited. It keeps its place if one of its callers gives up, and
  * takes that of its first caller when it releases the key and waits again.
  */
-function cameAt(call: Call, calls: readonly Call[]): number {
-  const own = calls.filter(({ process }) => process === call.process);
+export function cameAt(call: Call, calls: readonly Call[]): number {
+  const own = calls.filter(isPartyOf(call));
   const waits = own.map((other) => [other.calledAt.at, waitedUntil(other)] as const);
   let since = call.calledAt.at;
   for (const [from, until] of waits.sort(([a], [b]) => b - a)) {
@@ -43,13 +46,13 @@ function cameAt(call: Call, calls: readonly Call[]): number {
   return since;
 }
 
-/** Since when, at the latest, a process waits. */
-function queuedSince(
-  process: string,
+/** Since when, at the latest, the process of a call waits in the mode of that call. */
+export function queuedSince(
+  ofParty: Call,
   calls: readonly Call[],
   at: number,
 ): { readonly call: Call; readonly at: number } | undefined {
-  const own = calls.filter((call) => call.process === process);
+  const own = calls.filter(isPartyOf(ofParty));
   const [first] = own
     .filter(
       (call) =>

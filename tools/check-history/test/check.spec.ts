@@ -382,4 +382,161 @@ describe('a history', () => {
     expect(rulesBrokenBy(quiet, ...acts(400))).toEqual(['a holder is told of its end']);
     expect(rulesBrokenBy(...acts(400))).toEqual([]);
   });
+
+  describe('with readers', () => {
+    const READS = { ...CALLED, waitMs: 9_000, mode: 'shared' };
+    const WRITES = { ...CALLED, waitMs: 9_000 };
+    const enters = (at: number, process: string, fence: number): Step => [
+      at,
+      process,
+      'entered',
+      entered(fence),
+    ];
+    const leaves = (at: number, process: string): Step[] => [
+      [at, process, 'left'],
+      [at, process, 'ended', { outcome: 'done' }],
+    ];
+    const inOrder = (...steps: readonly Step[]): string[] =>
+      rulesBrokenBy(...[...steps].sort(([a], [b]) => a - b));
+
+    const holds = (from: number, until: number, process: string, fence: number, mode: object) => [
+      [from, process, 'called', mode] as Step,
+      enters(from, process, fence),
+      [until, process, 'effect'] as Step,
+      ...leaves(until, process),
+    ];
+
+    it('in which any number read at once is as it should be', () => {
+      const reads = ['p', 'q', 'r'].flatMap((process, i) => holds(i, 50 + i, process, i, READS));
+      expect(inOrder(...reads)).toEqual([]);
+    });
+
+    it.each([
+      ['writes while another one reads', READS, WRITES],
+      ['reads while another one writes', WRITES, READS],
+    ])('in which somebody %s is found', (_, first, second) => {
+      const both = [...holds(0, 50, 'p', 1, first), ...holds(20, 60, 'q', 2, second)];
+      expect(inOrder(...both)).toEqual(['two hold one key']);
+      const inTurn = [...holds(0, 50, 'p', 1, first), ...holds(51, 60, 'q', 2, second)];
+      expect(inOrder(...inTurn)).toEqual([]);
+    });
+
+    it('whose reader has not a higher fence than each writer before is found', () => {
+      const then = (fence: number): string[] =>
+        inOrder(...holds(0, 10, 'p', 5, WRITES), ...holds(20, 30, 'q', fence, READS));
+      expect(then(6)).toEqual([]);
+      expect(then(5)).toEqual(['fences rise']);
+      expect(then(4)).toEqual(['fences rise']);
+    });
+
+    it('whose writer has not a higher fence than each reader before is found', () => {
+      const then = (fence: number): string[] =>
+        inOrder(
+          ...holds(0, 10, 'p', 6, READS),
+          ...holds(1, 10, 'q', 5, READS),
+          ...holds(20, 30, 'r', fence, WRITES),
+        );
+      expect(then(7)).toEqual([]);
+      expect(then(6)).toEqual(['fences rise']);
+    });
+
+    /** p reads; q waits to write from 3,000 on; r wants to read, and does while q waits. */
+    const passing = (came: number, reads: number, ...more: readonly Step[]): string[] =>
+      inOrder(
+        [0, 'p', 'called', READS],
+        enters(0, 'p', 1),
+        ...leaves(16_000, 'p'),
+        [3_000, 'q', 'called', { ...WRITES, waitMs: 20_000 }],
+        [came, 'r', 'called', READS],
+        enters(reads, 'r', 2),
+        ...leaves(reads + 1, 'r'),
+        enters(16_001, 'q', 9),
+        ...leaves(16_002, 'q'),
+        ...more,
+      );
+
+    it('in which a reader that comes later passes a writer that waits is found', () => {
+      expect(passing(9_000, 9_001)).toEqual(['readers do not pass a writer']);
+      expect(passing(2_900, 2_900)).toEqual([]);
+      const dead: Step = [8_000, 's', 'died'];
+      expect(passing(9_000, 9_001, dead)).toEqual([]);
+    });
+
+    it('in which a writer is passed by the batch of readers that waited before it is as it should be', () => {
+      /** w writes; s waits to read, q to write; r comes while both wait, or after the turn of s. */
+      const batch = (came: number, reads: number): string[] =>
+        inOrder(
+          ...holds(0, 8_000, 'w', 1, { ...WRITES, leaseMs: 9_000 }),
+          [1_000, 's', 'called', READS],
+          [4_000, 'q', 'called', { ...WRITES, waitMs: 20_000 }],
+          [came, 'r', 'called', READS],
+          enters(8_001, 's', 2),
+          enters(reads, 'r', 3),
+          ...leaves(reads + 500, 'r'),
+          ...leaves(reads + 500, 's'),
+          enters(reads + 501, 'q', 4),
+          ...leaves(reads + 502, 'q'),
+        );
+      expect(batch(7_000, 8_002)).toEqual([]);
+      expect(batch(11_000, 11_001)).toEqual(['readers do not pass a writer']);
+    });
+
+    it('in which a writer passes one that waits longer, or a reader that does, is found', () => {
+      const passes = (first: object): string[] =>
+        inOrder(
+          ...holds(0, 5_000, 'p', 1, WRITES),
+          [1_000, 'q', 'called', first],
+          [4_000, 'r', 'called', WRITES],
+          enters(5_001, 'r', 2),
+          ...leaves(5_010, 'r'),
+          enters(5_011, 'q', 3),
+          ...leaves(5_012, 'q'),
+        );
+      expect(passes(WRITES)).toEqual(['who waits longer comes first']);
+      expect(passes(READS)).toEqual(['who waits longer comes first']);
+    });
+
+    it('in which a reader waits although only others read is found, unless a writer waits', () => {
+      const waits = (...more: readonly Step[]): string[] =>
+        inOrder(
+          ...holds(0, 8_000, 'p', 1, READS),
+          [1_000, 'q', 'called', READS],
+          enters(4_000, 'q', 2),
+          ...leaves(4_001, 'q'),
+          ...more,
+        );
+      expect(waits()).toEqual(['a free key is served']);
+      const writer: Step[] = [
+        [900, 'r', 'called', WRITES],
+        [3_900, 'r', 'ended', { outcome: 'busy' }],
+      ];
+      expect(waits(...writer)).toEqual([]);
+    });
+
+    it('in which a reader is told that a key is busy which only others read is found', () => {
+      const tries = (mode: object): string[] =>
+        inOrder(
+          ...holds(0, 8_000, 'p', 1, READS),
+          [5_000, 'q', 'called', { ...mode, waitMs: 0 }],
+          [5_001, 'q', 'ended', { outcome: 'busy' }],
+        );
+      expect(tries(READS)).toEqual(['a free key is served']);
+      expect(tries(WRITES)).toEqual([]);
+    });
+
+    it('in which a dead reader keeps out a writer after its lease is found, unless others read', () => {
+      const dies = (...more: readonly Step[]): string[] =>
+        inOrder(
+          [0, 'p', 'called', READS],
+          enters(1, 'p', 1),
+          [2, 'q', 'called', WRITES],
+          [2_000, 'p', 'died'],
+          enters(6_000, 'q', 9),
+          ...leaves(6_001, 'q'),
+          ...more,
+        );
+      expect(dies()).toContain('a dead holder keeps a key for one lease');
+      expect(dies(...holds(1, 5_990, 'r', 2, READS))).toEqual([]);
+    });
+  });
 });

@@ -1,4 +1,5 @@
 import { SeededRandom } from 'kit';
+import { withReaders } from './readers.js';
 
 export const KINDS = [
   'withLock',
@@ -28,6 +29,12 @@ export interface PlannedCall {
   readonly abortMs: number;
   /** For calls that keep their keys, however short the work is. */
   readonly keepMs?: number;
+  /** Others may read at the same time. */
+  readonly mode?: 'shared';
+  /** Whether a nested call only reads. */
+  readonly nestedReads?: boolean;
+  /** After how long its hold is over, whatever the work does. */
+  readonly maxHoldMs?: number;
   readonly label?: string;
   /** Whether the work prolongs its lease by far, once. */
   readonly prolongs?: boolean;
@@ -135,7 +142,7 @@ export function planOf(seed: number): Plan {
       ),
     };
   });
-  return { seed, calmAtMs, isQuiet, processes, faults };
+  return { seed, calmAtMs, isQuiet, processes: withReaders(seed, calmAtMs, processes), faults };
 }
 
 class CallPlanner {

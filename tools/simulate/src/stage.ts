@@ -27,6 +27,10 @@ export class Stage {
     this.#seed = seed;
     this.history = new History(time);
     if (isQuiet) this.history.tell({ type: 'quiet network' });
+    // The specification has no readers.
+    const calls = processes.flatMap((process) => process.calls);
+    for (const key of new Set(calls.filter(({ mode }) => mode).flatMap((call) => call.keys)))
+      this.history.tell({ type: 'unspecified', key });
     const machine = this.#machine('redis', 0);
     this.server = new ServerHost(machine, scripts, this.history, isQuiet, breaks);
     processes.forEach((planned, i) => {

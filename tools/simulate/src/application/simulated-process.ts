@@ -90,18 +90,25 @@ export class SimulatedProcess {
 
   async call(planned: PlannedCall): Promise<void> {
     if (this.#isClosing) return;
-    const { name: call, keys, waitMs, keepMs } = planned;
+    const { name: call, keys, waitMs, keepMs, mode, maxHoldMs } = planned;
     const of = { process: this.machine.name, call };
     const { leaseMs } = this.plan;
-    const wanted = { keys, waitMs, leaseMs, ...(keepMs !== undefined && { keepMs }) };
+    const wanted = {
+      keys,
+      waitMs,
+      leaseMs,
+      ...(keepMs !== undefined && { keepMs }),
+      ...(mode !== undefined && { mode }),
+    };
     this.#history.tell({ type: 'called', ...of, ...wanted });
     try {
       const isDone = await this.#make(planned);
       this.#history.tell({ type: 'ended', ...of, outcome: isDone ? 'done' : 'busy' });
     } catch (error) {
       const { code = '', message } = error as { code?: string; message: string };
-      // A lock that is not renewed ends while the work goes on, as it was told.
-      const isForeseen = planned.kind === 'fixed' && code === 'LOCK_LOST';
+      // A lock that is not renewed, or may not last, ends while the work goes on, as it was told.
+      const isLimited = planned.kind === 'fixed' || maxHoldMs !== undefined;
+      const isForeseen = isLimited && code === 'LOCK_LOST';
       const outcome = isForeseen
         ? 'done'
         : code === 'LOCK_NOT_ACQUIRED'
@@ -115,9 +122,15 @@ export class SimulatedProcess {
 
   /** @returns false if somebody else holds the lock */
   async #make(planned: PlannedCall): Promise<boolean> {
-    const { kind, keys, waitMs, abortMs, keepMs, label } = planned;
+    const { kind, keys, waitMs, abortMs, keepMs, label, mode, nestedReads, maxHoldMs } = planned;
     const engine = this.#engine;
-    const options: LockOptions = { waitMs, ...(label !== undefined && { label }) };
+    const options: LockOptions = {
+      waitMs,
+      ...(label !== undefined && { label }),
+      ...(mode !== undefined && { mode }),
+      ...(maxHoldMs !== undefined && { maxHoldMs }),
+    };
+    const inner: LockOptions = { ...options, ...(nestedReads === true && { mode: 'shared' }) };
     const work = (lock: Lock): Promise<void> => this.#work(planned, lock);
     switch (kind) {
       case 'withLock':
@@ -126,7 +139,7 @@ export class SimulatedProcess {
         return true;
       case 'nested':
         await engine.withLock(keys, options, async (lock) => {
-          await engine.withLock(keys, options, () => this.#sleep(STEP_MS));
+          await engine.withLock(keys, inner, () => this.#sleep(STEP_MS));
           await work(lock);
         });
         return true;
@@ -153,7 +166,7 @@ export class SimulatedProcess {
         await this.#workAndRelease(planned, await engine.acquire(keys, options));
         return true;
       case 'try': {
-        const lock = await engine.tryAcquire(keys);
+        const lock = await engine.tryAcquire(keys, mode === undefined ? {} : { mode });
         if (lock !== null) await this.#workAndRelease(planned, lock);
         return lock !== null;
       }
