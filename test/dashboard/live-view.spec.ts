@@ -19,7 +19,7 @@ const NOTHING: LockOverview = {
   waiting: 0,
   oldestWaitMs: 0,
   locks: [],
-  waits: async () => [],
+  ask: async () => ({ waits: [], silent: 0, present: (lock) => lock }),
   isPartial: false,
 };
 

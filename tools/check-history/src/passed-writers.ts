@@ -8,7 +8,7 @@ import { cameAt, queuedSince } from './order.js';
  * that waited when it came, and all that wait when those have their turn.
  */
 export function passedWriters(key: string, calls: readonly Call[], calm: Calm): Finding[] {
-  const { queuedMs } = calm.bounds;
+  const { queuedMs, freeMs } = calm.bounds;
   const writers = calls.filter(({ reads }) => !reads);
   const readers = calls.filter(({ reads }) => reads);
   return entriesInto(readers).flatMap((reader): Finding[] => {
@@ -24,7 +24,7 @@ export function passedWriters(key: string, calls: readonly Call[], calm: Calm): 
       const turns = readers
         .filter((it) => cameAt(it, calls) <= since.at + queuedMs && waitedUntil(it) > since.at)
         .map((it) => (it.keys.length > 1 ? Math.min(at, waitedUntil(it)) : waitedUntil(it)));
-      const turnAt = Math.max(since.at, ...turns.filter((until) => until <= at + queuedMs));
+      const turnAt = Math.max(since.at, ...turns.filter((until) => until <= at + freeMs));
       if (came <= turnAt + queuedMs) return [];
       const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
       const isCalm = calm.ofKey(key, from, at) && calm.ofAll(from, at) && calm.deadAt(at) === 0;

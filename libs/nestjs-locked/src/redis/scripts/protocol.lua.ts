@@ -236,32 +236,53 @@ local function heirs()
   return {}, false, not string.find(reason, 'WRONGTYPE', 1, true) and reason or nil
 end
 
--- Lets in all readers that wait and listen, at most LOOK of them, beside those that have the lock. Each is told what it
--- would have been told if it were the only one.
+-- How long a waiter has the lock unless it accepts.
+local function acceptFor(token)
+  return looksItself(token) and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
+end
+
+-- Lets in all readers that wait and listen, and drops the others, beside those that have the lock, which is written
+-- once for all. Each is told what it would have been told if it were the only one.
 local function admitReaders()
-  local entries = redis.call('ZRANGE', queue, 0, LOOK - 1, 'WITHSCORES')
-  local waiting, inboxes = {}, {}
-  for i = 1, #entries, 2 do
-    if isReader(entries[i]) then
-      waiting[#waiting + 1] = { token = entries[i], score = tonumber(entries[i + 1]) }
-      inboxes[#inboxes + 1] = inboxOf(entries[i])
+  local waiting, from = {}, 0
+  repeat
+    local entries, inboxes = redis.call('ZRANGE', queue, from, from + LOOK - 1, 'WITHSCORES'), {}
+    local page = {}
+    for i = 1, #entries, 2 do
+      if isReader(entries[i]) then
+        page[#page + 1] = { token = entries[i], score = tonumber(entries[i + 1]) }
+        inboxes[#inboxes + 1] = inboxOf(entries[i])
+      end
+    end
+    local listeners = inboxes[1] and redis.pcall('PUBSUB', 'NUMSUB', unpack(inboxes))
+    for i, waiter in ipairs(page) do
+      waiter.isDead = listeners[2 * i] == 0 and not looksItself(waiter.token)
+      waiting[#waiting + 1] = waiter
+    end
+    from = from + LOOK
+  until #entries < 2 * LOOK or from >= MOST_DROPPED
+  if not waiting[1] then return end
+  local readers, admitted, gone, untold = readersOf(redis.call('GET', lock)), {}, {}, {}
+  for i, waiter in ipairs(waiting) do
+    gone[i] = waiter.token
+    if not waiter.isDead then
+      local ms = acceptFor(waiter.token)
+      waiter.ms, waiter.first, waiter.last = ms, mint(ms, nil, 0)
+      readers[#readers + 1] = { ends = nowMs() + ms, token = waiter.token }
+      admitted[#admitted + 1] = waiter
     end
   end
-  if #waiting == 0 then return end
-  local listeners, admitted = redis.pcall('PUBSUB', 'NUMSUB', unpack(inboxes)), {}
-  for i, waiter in ipairs(waiting) do
-    if listeners[2 * i] ~= 0 or looksItself(waiter.token) then admitted[#admitted + 1] = waiter end
-  end
-  for _, waiter in ipairs(admitted) do redis.call('ZREM', queue, waiter.token) end
+  redis.call('ZREM', queue, unpack(gone))
+  writeReaders(lock, readers, nowMs())
   local count = waiters()
   for _, waiter in ipairs(admitted) do
-    local looks = looksItself(waiter.token)
-    local ms = looks and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
-    local first, last = give(waiter.token, ms, nil, 0, readersOf(redis.call('GET', lock)))
-    if not looks and not tell(waiter.token, 'g', first, last, count, ms) then
-      removeReader(lock, redis.call('GET', lock), waiter.token, nowMs())
-      join(waiter.token, waiter.score)
+    if not looksItself(waiter.token) and not tell(waiter.token, 'g', waiter.first, waiter.last, count, waiter.ms) then
+      untold[#untold + 1] = waiter
     end
+  end
+  for _, waiter in ipairs(untold) do
+    removeReader(lock, redis.call('GET', lock), waiter.token, nowMs())
+    join(waiter.token, waiter.score)
   end
 end
 
@@ -281,10 +302,9 @@ end
 -- Grants the free lock to a waiter, and informs the next waiter. Returns how long the grant lasts unless accepted;
 -- false means that it could not be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
-  local looks = looksItself(waiter.token)
-  local ms = looks and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
+  local ms = acceptFor(waiter.token)
   local first, last = give(waiter.token, ms, above)
-  if not looks and not tell(waiter.token, 'g', first, last, waiters() - 1, ms) then
+  if not looksItself(waiter.token) and not tell(waiter.token, 'g', first, last, waiters() - 1, ms) then
     redis.call('DEL', lock)
     return false
   end
