@@ -117,6 +117,24 @@ export function foreignLockCases({ start, canBeEndless }: ForeignLibrary): void 
       expect(await theirs).toBeDefined();
     });
 
+    it('nor while several of us read, who are let in together after them', async () => {
+      const services = [await ours(), await ours()];
+      const read = () =>
+        Promise.all(services.map((locks) => locks.acquire(NAME, { mode: 'shared' })));
+      const first = await read();
+
+      expect(await theirTry()).toBeUndefined();
+      expect(await theirTry(2 * LEASE_MS)).toBeUndefined();
+      for (const lock of first) await expectHeld(lock);
+
+      const theirs = await theirHold({ ttlMs: LONG_MS });
+      expect(await services[0]!.tryAcquire(NAME, { mode: 'shared' })).toBeNull();
+      const next = read();
+      await sleep(300);
+      expect(await theirs.release()).toBe(true);
+      for (const lock of await next) await expectHeld(lock);
+    });
+
     it('they enter after a lingering lease has ended', async () => {
       const locks = await ours({ lingerMs: 300 });
       await locks.withLock(NAME, async () => {});

@@ -77,13 +77,13 @@ local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS +
 
 local function foreign(value)
   if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
-  return string.find(value, '^shared ') and 0 or 1
+  return readersIn(value, 0)[1] and 0 or 1
 end
 
 -- The readers that have the lock; nil if it is free, or if somebody has it alone.
 local function readersOf(value)
   if not value then return nil end
-  if isReader(value) then return { { ends = nowMs() + redis.call('PTTL', lock), token = value } } end
+  if isOurs(value) and isReader(value) then return { { ends = nowMs() + redis.call('PTTL', lock), token = value } } end
   local readers = readersIn(value, nowMs())
   return readers[1] and readers
 end

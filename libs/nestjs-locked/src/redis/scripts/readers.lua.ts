@@ -3,6 +3,8 @@
  * time, and its token. So each reader has an end of its own, and whatever removes the lock removes all of them. A lock
  * that one reader has is like any other: its value is the token, so most commands need none of this.
  *
+ * What another client has written is no reader, however it begins: it has the lock alone.
+ *
  * The lock ends with the last of its readers, not with whoever wrote last. A reader whose time is over is left out when
  * the value is written the next time. Needs `text`.
  */
@@ -10,12 +12,14 @@ export const readersLua = `
 local function readersIn(value, nowMs)
   local readers = {}
   if string.sub(value, 1, 7) ~= 'shared ' then return readers end
-  for ends, token in string.gmatch(value, ' (%d+):(%S+)') do
+  for ends, token in string.gmatch(value, ' (%d+):(%x+:%d+s%S*)') do
     if tonumber(ends) > nowMs then readers[#readers + 1] = { ends = tonumber(ends), token = token } end
   end
   return readers
 end
 
+-- A server out of memory accepts SET after a write that needs no memory, such as PEXPIRE: even then, a lease must be
+-- prolonged.
 local function writeReaders(lock, readers, nowMs)
   local last, parts = 0, { 'shared' }
   for i, reader in ipairs(readers) do
@@ -23,6 +27,7 @@ local function writeReaders(lock, readers, nowMs)
     parts[i + 1] = text(reader.ends) .. ':' .. reader.token
   end
   local value = readers[2] and table.concat(parts, ' ') or readers[1].token
+  redis.call('PEXPIRE', lock, text(last - nowMs))
   redis.call('SET', lock, value, 'PX', text(last - nowMs))
 end
 
