@@ -1,4 +1,4 @@
-import { type Call, entriesInto, leaseLastsUntil, readCalls } from './calls.js';
+import { type Call, entriesInto, isPartyOf, leaseLastsUntil, readCalls } from './calls.js';
 import { Calm, HEALING_MS } from './calm.js';
 import { deadHolders } from './dead-holders.js';
 import { failures } from './failures.js';
@@ -60,7 +60,7 @@ function exclusion(
       const { index, at } = earlier.actsUntil;
       const isExcused = losses.some(
         (loss) =>
-          loss > earlier.calledAt.index &&
+          loss > leaseSince(earlier, key, entered) &&
           loss < later.entered.index &&
           at <=
             leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
@@ -72,6 +72,15 @@ function exclusion(
       return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
     }),
   );
+}
+
+/** In which line the lease of a call was asked for: readers of one process share a lease, and its fence. */
+function leaseSince(call: Call, key: string, entered: readonly Call[]): number {
+  const { index } = call.calledAt;
+  if (!call.reads) return index;
+  const isOfLease = ({ fences }: Call): boolean => fences[key] === call.fences[key];
+  const sharing = entered.filter(isPartyOf(call)).filter(isOfLease);
+  return Math.min(index, ...sharing.map(({ calledAt }) => calledAt.index));
 }
 
 /** The number of a writer is above all before, that of a reader above those of all writers before. */

@@ -421,6 +421,26 @@ describe('a history', () => {
       expect(inOrder(...inTurn)).toEqual([]);
     });
 
+    it('in which a reader joins a lease that was lost is excused, for one lease', () => {
+      const second = { call: '2' };
+      const joins = (until: number, fence = 1): string[] =>
+        inOrder(
+          [0, 'p', 'called', READS],
+          enters(1, 'p', 1),
+          ...leaves(9, 'p'),
+          [2, '', 'clock set forward'],
+          [3, 'p', 'called', { ...READS, ...second }],
+          [4, 'p', 'entered', { ...entered(fence), ...second }],
+          ...holds(5, 8, 'q', 20, WRITES),
+          [until, 'p', 'effect', second],
+          [until, 'p', 'left', second],
+          [until, 'p', 'ended', { outcome: 'done', ...second }],
+        );
+      expect(joins(300)).toEqual([]);
+      expect(joins(900)).toContain('two hold one key');
+      expect(joins(300, 2)).toContain('two hold one key');
+    });
+
     it('whose reader has not a higher fence than each writer before is found', () => {
       const then = (fence: number): string[] =>
         inOrder(...holds(0, 10, 'p', 5, WRITES), ...holds(20, 30, 'q', fence, READS));

@@ -286,7 +286,9 @@ function commandOf(
   [which, one, other, from]: readonly [number, number, number, number],
 ): { lua: string; keys: readonly string[]; args: readonly (string | number)[] } {
   const process = PROCESSES[from === 2 ? 1 : 0];
-  const [token, next] = [`${process}:${one}`, `${process}:${other}`];
+  // Every other one is a reader.
+  const tokenOf = (n: number): string => `${process}:${n}${n % 2 === 1 ? 's' : ''}`;
+  const [token, next] = [tokenOf(one), tokenOf(other)];
   const [k, l] = [keysOf('stock'), keysOf('other')];
   const all: readonly (readonly [
     { lua: string },
