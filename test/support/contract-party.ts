@@ -1,6 +1,6 @@
 import { equal, notEqual, ok } from 'node:assert/strict';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { LockMode } from '../../libs/nestjs-locked/src/core/lock.options.js';
+import type { LockMode } from '../../libs/nestjs-locked/src/core/lock-mode.js';
 import type { HolderAnswer } from '../../libs/nestjs-locked/src/core/store/holder-question.js';
 import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type {

@@ -10,13 +10,12 @@ export type {
   BusyContext,
   GivenWhenBusy,
   LockKeys,
-  LockMode,
   LockOptions,
   LockServiceOptions,
-  ModeOfKey,
   OnBusy,
   WithLockOptions,
 } from './core/lock.options.js';
+export type { LockMode, ModeOfKey } from './core/lock-mode.js';
 export {
   LockAbortedError,
   LockConfigError,

@@ -1,4 +1,4 @@
-import type { LockMode } from './lock.options.js';
+import type { LockMode } from './lock-mode.js';
 
 /** Why a key is taken: by a call, by `holdAtLeastMs`, after a forced release, by another kind of client. */
 export type LockState = 'held' | 'kept' | 'revoked' | 'foreign';
@@ -16,8 +16,8 @@ export interface LockInfo {
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
   /**
-   * All processes that hold the key, of which `holder` is the first: with `mode: 'shared'`, there may be several, and 50
-   * are named at most. Empty if `holder` is undefined.
+   * All processes that hold the key, of which `holder` is the first: with `mode: 'shared'`, there may be several, of
+   * which 50 are named at most. Empty if `holder` is undefined.
    */
   readonly holders: readonly LockHolder[];
   /**

@@ -1,17 +1,9 @@
 import type { LockHolder } from './lock-info.js';
+import type { LockMode, ModeOfKey } from './lock-mode.js';
 import type { InsideTransaction, TransactionOptions } from './transaction.options.js';
 
 /** One key, or several that are taken together. */
 export type LockKeys = string | readonly string[];
-
-/**
- * How a call has its keys: alone, or together with all other calls that only read. A reader and an exclusive holder
- * never have the same key.
- */
-export type LockMode = 'exclusive' | 'shared';
-
-/** Says how a call wants each of its keys. It is called with the key, and not with its template. */
-export type ModeOfKey = (key: string) => LockMode;
 
 /** What one call may ask for. Everything is optional; the module's options are the defaults. */
 export interface LockOptions {

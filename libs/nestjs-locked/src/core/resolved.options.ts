@@ -1,6 +1,7 @@
 import type { LeadOptions } from './leadership.js';
 import { invalidOption } from './lock.errors.js';
-import type { LockMode, LockServiceOptions, ModeOfKey, WithLockOptions } from './lock.options.js';
+import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import type { LockMode, ModeOfKey } from './lock-mode.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import { adviceForEach } from './option-advice.js';
 import {

@@ -1,8 +1,9 @@
 import { LockEngine, type LockEngineOptions } from '../core/engine/lock-engine.js';
 import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError } from '../core/lock.errors.js';
-import type { LockMode, LockServiceOptions } from '../core/lock.options.js';
+import type { LockServiceOptions } from '../core/lock.options.js';
 import type { LockEvent, LockNesting } from '../core/lock-events.js';
+import type { LockMode } from '../core/lock-mode.js';
 import {
   assertOptions,
   type Check,

@@ -7,7 +7,7 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
-import type { LockMode } from '../lock.options.js';
+import type { LockMode } from '../lock-mode.js';
 import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { notAcquired } from '../queue/waiting-call.js';

@@ -1,8 +1,8 @@
 import { hostname } from 'node:os';
-import type { LockMode } from '../lock.options.js';
 import type { AskedHolder } from '../deadlocks/holder-questions.js';
 import { presentCall, withCall } from '../deadlocks/present-call.js';
 import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
+import type { LockMode } from '../lock-mode.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';

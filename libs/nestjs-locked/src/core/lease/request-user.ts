@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../lock.errors.js';
-import type { LockMode } from '../lock.options.js';
+import type { LockMode } from '../lock-mode.js';
 import type { AcquireCommand, AcquireReply, Unknown } from '../store/lock-store.js';
 import type { LeaseGrant } from './lease-grant.js';
 

@@ -10,8 +10,8 @@ import {
   LockQueueFullError,
   LockStoreError,
 } from '../lock.errors.js';
-import type { LockMode } from '../lock.options.js';
 import type { QueuedFor } from '../lock-events.js';
+import type { LockMode } from '../lock-mode.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';

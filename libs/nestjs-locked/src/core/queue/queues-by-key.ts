@@ -1,6 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
-import type { LockMode } from '../lock.options.js';
+import type { LockMode } from '../lock-mode.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { modeOf } from '../store/lease-token.js';

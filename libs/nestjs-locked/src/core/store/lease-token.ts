@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { LockMode } from '../lock.options.js';
+import type { LockMode } from '../lock-mode.js';
 
 /** How many hex digits a process id has. The scripts find the inbox of a token's process by this length. */
 export const PROCESS_ID_DIGITS = 32;

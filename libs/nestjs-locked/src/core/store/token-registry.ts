@@ -1,4 +1,4 @@
-import type { LockMode } from '../lock.options.js';
+import type { LockMode } from '../lock-mode.js';
 import type { Clock } from '../time/clock.js';
 import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';

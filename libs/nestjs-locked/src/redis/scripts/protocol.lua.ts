@@ -378,7 +378,7 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
   local value = redis.call('GET', lock)
   local mine = value and mineOf(value, me, old)
   if mine then return prolonged(value, mine, leaseMs) end
-  local areReading = value and (isReader(value) or string.sub(value, 1, 7) == 'shared ')
+  local areReading = value and foreign(value) == 0 and (isReader(value) or string.sub(value, 1, 7) == 'shared ')
   if areReading and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then
     redis.call('ZREM', queue, silent)
   end
