@@ -18,8 +18,8 @@ import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js
 import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
-import { leaseIdOf } from '../../libs/nestjs-locked/src/core/store/shared-value.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { leaseIdOf } from '../../libs/nestjs-locked/src/core/store/shared-value.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock } from '../support/fake-clock.js';

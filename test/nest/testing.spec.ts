@@ -546,13 +546,14 @@ describe('TestLocks', () => {
     it('as a reader, lets readers in, and keeps out who wants the key alone', async () => {
       const locks = new TestLocks();
       const other = locks.hold('a', { mode: 'shared' });
-      using _another = locks.hold('a', { mode: 'shared' });
+      const another = locks.hold('a', { mode: 'shared' });
       expect(() => locks.hold('a')).toThrow('somebody else holds it already');
       const read = await locks.service().withLock('a', { mode: 'shared' }, () => 'read');
       expect(read).toBe('read');
       expect(await locks.service().tryAcquire('a')).toBeNull();
       other.release();
       expect(await locks.service().tryAcquire('a')).toBeNull();
+      another.release();
       expect(() => locks.hold('b', { mode: 'read' as never })).toThrow("'exclusive' or 'shared'");
     });
 

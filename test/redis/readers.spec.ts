@@ -53,7 +53,7 @@ describe('readers of several processes', () => {
         await engines[i % 2]?.withLock(key, SHARED, () => new Promise(setImmediate));
     };
     const reading = Array.from({ length: 20 }, (_, i) => readOn(i));
-    const admin = await connectAdmin(server.url);
+    const admin = connectAdmin(server.url);
     await eventually(() => expect(reads).toBeGreaterThan(20));
     const scripts = async (): Promise<number> =>
       Number(/cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1]);
@@ -73,9 +73,10 @@ describe('readers of several processes', () => {
     await dead.acquire(key, { ...SHARED, renew: false });
     await store.close(0);
     const sound = await a?.acquire(key, SHARED);
+    const admin = connectAdmin(server.url);
     await eventually(async () => {
       await sound?.ensureRemaining(29_000);
-      const value = await (await connectAdmin(server.url)).get(`lock:{${key}}`);
+      const value = await admin.get(`lock:{${key}}`);
       expect(value).not.toContain(store.processId);
     });
     const writing = b?.acquire(key, { waitMs: 60_000 });
