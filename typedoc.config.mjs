@@ -7,6 +7,7 @@ const PLAIN = {
     ...[
       'by',
       'fencingToken',
+      'for',
       'reason',
       'retryInMs',
       'sinceMs',
