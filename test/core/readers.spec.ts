@@ -99,6 +99,22 @@ describe('readers of one process', () => {
     await store.next('acquire');
   });
 
+  it('leave nothing that is renewed for nobody if the next one gives up before it has the lease', async () => {
+    const scripted = await startScripted({ lingerMs: 20_000 });
+    const { engine, store, clock } = scripted;
+    const { lock, token } = await firstReader(scripted);
+    await lock.release();
+    await clock.advance(19_000); // less than half of the lease is left
+    const controller = new AbortController();
+    const next = engine.acquire(KEY, { ...SHARED, signal: controller.signal });
+    const renewal = await store.next('renew');
+    controller.abort();
+    await expect(next).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
+    renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    await released(scripted, token);
+    await scripted.nothingLeft();
+  });
+
   it('may be tried once, without waiting', async () => {
     const scripted = await startScripted();
     const { engine, store, wanted } = scripted;

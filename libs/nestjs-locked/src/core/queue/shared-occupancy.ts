@@ -42,6 +42,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   #doubtful: Hold | undefined;
   /** The reader that was let in last. */
   #latest: Hold | undefined;
+  /** The last reader, which has just ended, while the queue decides who is next. */
+  #before: Hold | undefined;
   /** The reader of which others were told last. */
   #shown: { readonly hold: Hold; readonly since: Date } | undefined;
   #idleUntil = Infinity;
@@ -154,6 +156,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   }
 
   handOut(options: ResolvedLockOptions, isOneOfSeveral: boolean): Hold | undefined {
+    this.#before = undefined;
     const number = this.lease.take(options);
     if (number === undefined) return undefined;
     const via = this.#latest !== undefined ? 'local' : this.#isHandedOver ? 'handed-over' : 'free';
@@ -249,6 +252,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
       this.lease.releaseLost();
       return Promise.resolve(false);
     }
+    this.#before = hold;
     const released = this.#isParted ? this.lease.release() : this.#user.onFree();
     return isLost(hold) ? released.then(() => false) : released;
   }
@@ -265,8 +269,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (this.isOccupied) return Promise.resolve(true);
     this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
-    const { linger = false, renew = false } = this.#latest?.options ?? {};
-    const hasWorked = this.#latest !== undefined && this.#latest.since !== Infinity;
+    const { linger = false, renew = false } = this.#before?.options ?? {};
+    const hasWorked = this.#before !== undefined && this.#before.since !== Infinity;
     const mayLinger = linger && renew && hasWorked && !this.#isWanted && !this.#isClosed;
     if (lingerMs === 0 || !mayLinger) return this.lease.release();
     this.#idleUntil = this.#parts.clock.now() + lingerMs;
