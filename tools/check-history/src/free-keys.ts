@@ -19,6 +19,8 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const since = call.keys.length > 1 ? call.calledAt : call.entered;
     return since === undefined ? [] : [{ from: since.at, until: call.freeAt }];
   });
+  // A process that has died may wait in two places: for the key alone, and as a reader.
+  const places = calls.some(({ reads }) => reads) ? 2 : 1;
   const closedToReaders = calls
     .filter(({ reads }) => !reads)
     .map(({ calledAt, freeAt }) => ({ from: calledAt.at, until: freeAt }));
@@ -29,7 +31,7 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const since = from - leaseMs - HEALING_MS;
     if (!calm.ofServerDespiteLack(since, until) || !calm.ofKey(key, since, until)) return [];
     const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
-    const limitMs = calm.bounds.freeMs + calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
+    const limitMs = calm.bounds.freeMs + places * calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
     const lack = calm.lackIn(since, until);
     const isReleased = (gap: Span): boolean =>
       lack === undefined ||

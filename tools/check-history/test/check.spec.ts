@@ -544,6 +544,20 @@ describe('a history', () => {
       expect(tries(WRITES)).toEqual([]);
     });
 
+    it('in which a dead process that waited is granted the key in each of its places is as it should be', () => {
+      const after = (ms: number, mode: object): string[] =>
+        inOrder(
+          [0, 'p', 'called', mode],
+          [100, 'p', 'died'],
+          [30_000, 'q', 'called', { ...WRITES, waitMs: 60_000 }],
+          enters(30_000 + ms, 'q', 9),
+          ...leaves(30_001 + ms, 'q'),
+        );
+      expect(after(4_100, READS)).toEqual([]);
+      expect(after(4_300, READS)).toEqual(['a free key is served']);
+      expect(after(4_100, WRITES)).toEqual(['a free key is served']);
+    });
+
     it('in which a dead reader keeps out a writer after its lease is found, unless others read', () => {
       const dies = (...more: readonly Step[]): string[] =>
         inOrder(
