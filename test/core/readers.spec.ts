@@ -99,6 +99,15 @@ describe('readers of one process', () => {
     await store.next('acquire');
   });
 
+  it('give an unused lease up at once when another process wants the key alone', async () => {
+    const scripted = await startScripted({ lingerMs: 5_000 });
+    const { lock, token } = await firstReader(scripted);
+    await lock.release();
+    scripted.wanted(token);
+    await released(scripted, token);
+    await scripted.nothingLeft();
+  });
+
   it('leave nothing that is renewed for nobody if the next one gives up before it has the lease', async () => {
     const scripted = await startScripted({ lingerMs: 20_000 });
     const { engine, store, clock } = scripted;
