@@ -38,15 +38,9 @@ export class LocalView {
 
   /** The holder of a key if it is a call of this process. */
   holderOf(key: string): LockHolder | undefined {
-    const occupancies = this.#queuesOf(key).map(({ occupancy }) => occupancy);
+    const occupancies = this.#queues.queuesOf(key).map(({ occupancy }) => occupancy);
     const held = occupancies.find((occupancy) => occupancy?.isHeld === true);
     return held === undefined ? undefined : this.#callHere(held.label);
-  }
-
-  /** That of the calls that want the key alone, and that of those that read. */
-  #queuesOf(key: string): LocalQueue[] {
-    const queues = [this.#queues.queueOf(key, 'exclusive'), this.#queues.queueOf(key, 'shared')];
-    return queues.filter((queue) => queue !== undefined);
   }
 
   /**
@@ -56,7 +50,7 @@ export class LocalView {
    */
   infoOf(record: LockRecord, told?: AskedHolder): LockInfo {
     const { key, value, remainingMs, waiters, waitsHere } = record;
-    const queues = this.#queuesOf(key);
+    const queues = this.#queues.queuesOf(key);
     const [token = ''] = tokensIn(value);
     const here = this.#occupancyOf(key, token);
     const call = here === undefined ? presentCall(value, told) : here.call;
@@ -92,7 +86,7 @@ export class LocalView {
     { waiters, waitedMs }: SurveyedLock,
   ): { count: number; longestMs: number } {
     let [count, longestMs] = [waiters, waitedMs];
-    for (const queue of this.#queuesOf(key)) {
+    for (const queue of this.#queues.queuesOf(key)) {
       // Without a lease, this process waits in the store for the first of its calls.
       const waitsHere = queue.occupancy === undefined && count > 0 && queue.waiters > 0;
       const [first] = queue.calls;

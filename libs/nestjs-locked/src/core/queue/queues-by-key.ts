@@ -11,8 +11,6 @@ import { LocalQueue } from './local-queue.js';
 import type { Occupancy } from './occupancy.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
-const MODES = ['exclusive', 'shared'] as const;
-
 /**
  * The queues of this process: one for each key that a call here holds or waits for, and another one for each key that
  * calls here read. To the store, the two are like those of two processes.
@@ -130,7 +128,12 @@ export class QueuesByKey {
 
   /** Whether this process has the lease of a key. */
   isHeldHere(key: string): boolean {
-    return MODES.some((mode) => this.queueOf(key, mode)?.occupancy !== undefined);
+    return this.queuesOf(key).some(({ occupancy }) => occupancy !== undefined);
+  }
+
+  /** That of the calls that want the key alone, and that of those that read. */
+  queuesOf(key: string): LocalQueue[] {
+    return [this.#queues.get(key), this.#readers.get(key)].filter((queue) => queue !== undefined);
   }
 
   /** Who has the key here under this token; undefined if nobody has. */

@@ -61,3 +61,13 @@ end
 export const isReaderLua = `
 local function isReader(token) return string.find(token, '^%x+:%d+s') ~= nil end
 `;
+
+/** `readersLua` for scripts that stand alone, with what it needs. */
+export const loneReadersLua = `
+local function text(number) return string.format('%.0f', number) end
+local function serverMs()
+  local time = redis.call('TIME')
+  return math.floor(time[1] * 1000 + time[2] / 1000)
+end
+${readersLua}
+`;

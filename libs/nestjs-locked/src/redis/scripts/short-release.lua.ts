@@ -1,4 +1,4 @@
-import { readersLua } from './readers.lua.js';
+import { loneReadersLua } from './readers.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
@@ -10,13 +10,10 @@ export const shortReleaseScript = new RedisScript(
   `
 -- KEYS lock · ARGV[1] token · ARGV[2] keepMs: the key stays taken for this long, by nobody; 0 = it is free
 -- returns released | lost
-local function text(number) return string.format('%.0f', number) end
-${readersLua}
+${loneReadersLua}
 local value = redis.call('GET', KEYS[1])
 if value ~= ARGV[1] then
-  local time = redis.call('TIME')
-  local nowMs = math.floor(time[1] * 1000 + time[2] / 1000)
-  local othersRead = value and removeReader(KEYS[1], value, ARGV[1], nowMs)
+  local othersRead = value and removeReader(KEYS[1], value, ARGV[1], serverMs())
   if othersRead then return 'released' end
   if othersRead == nil or not value then return 'lost' end
 end

@@ -1,4 +1,4 @@
-import { readersLua } from './readers.lua.js';
+import { loneReadersLua } from './readers.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
@@ -11,16 +11,13 @@ export const shortRenewScript = new RedisScript(
   `
 -- KEYS lock · ARGV[1] token · ARGV[2] leaseMs
 -- returns as renew, for one lease: { 0, 0 }, or {} = not yours
-local function text(number) return string.format('%.0f', number) end
-${readersLua}
+${loneReadersLua}
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], text(math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2]))))
   return { { 0, 0 } }
 end
-local time = redis.call('TIME')
-local nowMs = math.floor(time[1] * 1000 + time[2] / 1000)
-local isReader = value and prolongReader(KEYS[1], value, ARGV[1], tonumber(ARGV[2]), nowMs)
+local isReader = value and prolongReader(KEYS[1], value, ARGV[1], tonumber(ARGV[2]), serverMs())
 return { isReader and { 0, 0 } or {} }
 `,
 );
