@@ -240,7 +240,7 @@ describe('calls of all kinds on a bad line', () => {
     async (seed) => {
       const scene = new Scene(seed);
       await scene.start();
-      await scene.play(40);
+      await scene.play(60);
       expect(scene.violations.slice(0, 5)).toEqual([]);
       expect(scene.outcomes['done']).toBeGreaterThan(100);
       expect(scene.outcomes['branch done']).toBeGreaterThan(20);
