@@ -358,6 +358,15 @@ export class Hold {
     return this.#ended;
   }
 
+  /** Called when its lease is lost, or its time is over, before its work has ended. */
+  leaseLost(reason: LockLostReason): void {
+    const error = this.lose(reason);
+    // A call whose work has not started takes the key again, or fails with this error.
+    if (this.#since === Infinity) return;
+    const { key, label, template } = this;
+    this.#parts.report({ type: 'lost', key, label, template, error });
+  }
+
   /** Ends the hold before its work has ended, and aborts the signal. The first reason is kept. */
   lose(reason: LockLostReason): LockLostError {
     const lost = (this.#lost ??= lostError(this, reason));

@@ -133,7 +133,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (this.isIdle) return this.giveUp();
     const now = this.#parts.clock.now();
     for (const hold of this.#holds) {
-      if (hold.endsAt <= now && !isLost(hold)) this.#lose(hold, 'max-hold');
+      if (hold.endsAt <= now && !isLost(hold)) hold.leaseLost('max-hold');
     }
     this.#isClosed = true;
     this.#renewIfNeeded();
@@ -221,15 +221,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   }
 
   lost(reason: LockLostReason): void {
-    for (const hold of this.#holds) if (!isLost(hold)) this.#lose(hold, reason);
-  }
-
-  #lose(hold: Hold, reason: LockLostReason): void {
-    const error = hold.lose(reason);
-    // A call whose work has not started takes the key again, or fails with this error.
-    if (hold.since === Infinity) return;
-    const { key, label, template } = hold;
-    this.#parts.report({ type: 'lost', key, label, template, error });
+    for (const hold of this.#holds) if (!isLost(hold)) hold.leaseLost(reason);
   }
 
   abandonHold(): void {

@@ -192,12 +192,7 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
   }
 
   lost(reason: LockLostReason): void {
-    const hold = this.#hold as Hold;
-    const error = hold.lose(reason);
-    // A call whose work has not started takes the key again, or fails with this error.
-    if (hold.since === Infinity) return;
-    const { key, label, template } = hold;
-    this.#parts.report({ type: 'lost', key, label, template, error });
+    (this.#hold as Hold).leaseLost(reason);
   }
 
   abandonHold(): void {
