@@ -169,8 +169,8 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
 
   /**
    * If no fencing number is reserved for it, or the lease is short because it was granted by message, renews now, so
-   * that the call need not wait for that after the current hold. While the store fails, the usual pause applies, however
-   * many calls come.
+   * that the call need not wait for that after the current hold. While the store fails, the usual pause applies,
+   * however many calls come.
    */
   expectCall(): void {
     const options = this.#hold?.options;
