@@ -63,7 +63,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     equal((await b.recheck(other, writer.token)).kind, 'granted');
     const back = await a.recheck(writer); // it lives after all
     equal(back.kind, 'queued');
-    equal((back).position, writer.position);
+    equal(back.position, writer.position);
   },
 
   'acquire() grants a free lock, again for the same token, and queues another process': async ({
