@@ -15,7 +15,7 @@ export type {
   OnBusy,
   WithLockOptions,
 } from './core/lock.options.js';
-export type { LockMode, ModeOfKey } from './core/lock-mode.js';
+export type { HeldMode, LockMode, ModeOfKey, PermitsOfKey } from './core/lock-mode.js';
 export {
   LockAbortedError,
   LockConfigError,

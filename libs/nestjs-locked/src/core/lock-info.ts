@@ -1,4 +1,4 @@
-import type { LockMode } from './lock-mode.js';
+import type { HeldMode } from './lock-mode.js';
 
 /** Why a key is taken: by a call, by `holdAtLeastMs`, after a forced release, by another kind of client. */
 export type LockState = 'held' | 'kept' | 'revoked' | 'foreign';
@@ -10,14 +10,14 @@ export interface LockInfo {
   /** Why it is taken. */
   readonly state: LockState;
   /** How it is held; undefined like `holder`. */
-  readonly mode: LockMode | undefined;
+  readonly mode: HeldMode | undefined;
   /** Names this lease among all that the key ever has. With it, `forceRelease` takes away no later one. */
   readonly leaseId: string;
   /** Undefined if another kind of client holds the key, or if only `holdAtLeastMs` keeps it taken. */
   readonly holder: LockHolder | undefined;
   /**
    * All processes that hold the key, of which `holder` is the first: with `mode: 'shared'`, there may be several, of
-   * which 50 are named at most. Empty if `holder` is undefined.
+   * which 50 are named at most; and with permits as well. Empty if `holder` is undefined.
    */
   readonly holders: readonly LockHolder[];
   /**
@@ -82,4 +82,8 @@ export interface LockHolder {
    * only `inspect` asks it for the present one, if it answers within half a second.
    */
   readonly label: string | undefined;
+  /** Of a permit: its number among those in use, from 0 on. Only in the `holders` of `LockInfo`. */
+  readonly slot?: number;
+  /** Of a permit: how many it takes. Only in the `holders` of `LockInfo`. */
+  readonly weight?: number;
 }

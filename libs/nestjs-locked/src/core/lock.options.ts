@@ -1,5 +1,5 @@
 import type { LockHolder } from './lock-info.js';
-import type { LockMode, ModeOfKey } from './lock-mode.js';
+import type { LockMode, ModeOfKey, PermitsOfKey } from './lock-mode.js';
 import type { InsideTransaction, TransactionOptions } from './transaction.options.js';
 
 /** One key, or several that are taken together. */
@@ -34,6 +34,15 @@ export interface LockOptions {
    * @default 'exclusive'
    */
   readonly mode?: LockMode | ModeOfKey;
+  /**
+   * At most so many hold the key at once, in all processes: from 1 to 1,000. They take their turns in order of arrival,
+   * and never beside an exclusive holder or a reader. A function says it for each of several keys, and undefined for one
+   * that the call wants alone. Not together with `mode`. A permit has no fencing token, but a `lock.slot`.
+   * @default none: one holder, or as `mode` says
+   */
+  readonly permits?: number | PermitsOfKey;
+  /** How many permits this call takes, from 1 to `permits`. @default 1 */
+  readonly weight?: number;
   /**
    * false: a fixed lease. It ends `leaseMs` after it was requested, however long the work takes, unless
    * `ensureRemaining` prolongs it; only nested calls share it. @default true

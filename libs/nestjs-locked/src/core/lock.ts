@@ -10,10 +10,23 @@ export interface Lock extends AsyncDisposable {
   readonly key: string;
   /** All keys, in the order in which they were taken. */
   readonly keys: readonly string[];
-  /** Grows with every hold of `key`, across all processes. Refuse writes that carry a smaller token. */
+  /**
+   * Grows with every hold of `key`, across all processes. Refuse writes that carry a smaller token.
+   * @throws LockConfigError of a permit: several hold the key at once, in no order that a token could tell
+   */
   readonly fencingToken: number;
-  /** The fencing token of one of several keys. @throws LockKeyError if it is not among `keys` */
+  /**
+   * The fencing token of one of several keys.
+   * @throws LockKeyError if it is not among `keys` · LockConfigError for a permit
+   */
   fencingTokenOf(key: string): number;
+  /**
+   * Which of the permits for `key` this is: a number from 0 to `permits - 1` that no other holder has now, for as long as
+   * `isHeld` is true. 0 without permits.
+   */
+  readonly slot: number;
+  /** The slot of one of several keys. @throws LockKeyError if it is not among `keys` */
+  slotOf(key: string): number;
   /**
    * Aborts when the hold is lost; its `reason` is the `LockLostError`. Pass it to whatever can be cancelled. Its
    * listeners run in the async context in which `signal` was first read, usually the work's.

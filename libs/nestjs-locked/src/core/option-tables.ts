@@ -10,6 +10,14 @@ const MIN_LEASE_MS = 500;
 
 const MAX_LABEL_CHARACTERS = 200;
 
+/** All holders of a key stand in one value of Redis, which each command for it reads and writes. */
+const MAX_PERMITS = 1_000;
+
+/** Whether so many may hold a key at once. */
+export function arePermits(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS;
+}
+
 /** The options of a lock service that the engine reads. */
 export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   waitMs: {
@@ -102,6 +110,20 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     ),
     otherNames: ['locktype', 'lockmode', 'type', 'kind'],
     text: "`'shared'`: any number of [readers](docs/readers.md) have the key at once, but never beside an exclusive holder. A function says it for each of several keys",
+  },
+  permits: {
+    shownDefault: 'none',
+    check: must(
+      `a whole number from 1 to ${MAX_PERMITS}, or a function that gives one for a key`,
+      (value) => typeof value === 'function' || arePermits(value),
+    ),
+    otherNames: ['limit', 'concurrency', 'maxconcurrency', 'maxconcurrent', 'semaphore', 'count'],
+    text: 'At most so many hold the key at once, in all processes ([permits](docs/permits.md)). A function says it for each of several keys',
+  },
+  weight: {
+    default: 1,
+    check: wholeNumber(1, 'permits'),
+    text: 'How many of the `permits` the call takes',
   },
   onBusy: {
     default: 'throw',

@@ -1,7 +1,7 @@
 import type { LeadOptions } from './leadership.js';
 import { invalidOption } from './lock.errors.js';
 import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
-import type { LockMode, ModeOfKey } from './lock-mode.js';
+import type { HeldMode, ModeOfKey, PermitsOfKey } from './lock-mode.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import { adviceForEach } from './option-advice.js';
 import {
@@ -19,7 +19,10 @@ import {
 
 /** The options of one call, checked and complete. */
 export interface ResolvedLockOptions {
-  readonly mode: LockMode | ModeOfKey;
+  readonly mode: HeldMode | ModeOfKey;
+  /** If the mode is that of permits. */
+  readonly permits: number | PermitsOfKey | undefined;
+  readonly weight: number;
   readonly waitMs: number;
   readonly maxWaiters: number;
   readonly leaseMs: number;
@@ -122,11 +125,37 @@ const CALL_DEFAULTS = withDefaults(CALL_OPTIONS, {});
 
 function assertLockOptions(options: WithLockOptions): void {
   assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS, remedy: remedyForCall });
-  const { mode = 'exclusive', holdAtLeastMs = 0 } = options;
-  if (mode === 'exclusive' || holdAtLeastMs === 0) return;
+  assertPermits(options);
+  const { mode = 'exclusive', permits, holdAtLeastMs = 0 } = options;
+  if (((mode ?? 'exclusive') === 'exclusive' && permits === undefined) || holdAtLeastMs === 0)
+    return;
   const rule =
-    "must be 0 unless mode is 'exclusive': the key stays taken by nobody, so no reader could have it either";
+    'must be 0 with mode or permits: the key stays taken by nobody, so no reader or permit could have it either';
   throw invalidOption('holdAtLeastMs', holdAtLeastMs, `${rule}; leave it out, or lock exclusively`);
+}
+
+/** @throws LockConfigError for options that contradict each other */
+export function assertPermits({
+  mode,
+  permits,
+  weight,
+}: Pick<WithLockOptions, 'mode' | 'permits' | 'weight'>): void {
+  if (permits === undefined && weight !== undefined)
+    throw invalidOption(
+      'weight',
+      weight,
+      'is for calls with permits; add permits, or leave it out',
+    );
+  if (permits !== undefined && mode !== undefined)
+    throw invalidOption('permits', permits, 'must not be given with mode; leave out one of them');
+  if (typeof permits === 'number') assertFits(weight, permits);
+}
+
+/** @throws LockConfigError if a call wants more permits than there are */
+export function assertFits(weight = 1, permits: number): void {
+  if (weight <= permits) return;
+  const rule = `must be at most permits (${permits}), or the call would wait for ever`;
+  throw invalidOption('weight', weight, `${rule}; set a lower weight or more permits`);
 }
 
 /** What to write instead of calls as in other libraries: `acquire(key, 5000)`, `acquire(key, work)`. */
@@ -192,7 +221,9 @@ export function resolveLockOptions(
 ): ResolvedLockOptions {
   if (options !== undefined && !checkedOptions.has(options)) assertLockOptions(options);
   const {
-    mode = CALL_DEFAULTS.mode,
+    permits,
+    mode = permits === undefined ? CALL_DEFAULTS.mode : 'permit',
+    weight = CALL_DEFAULTS.weight,
     waitMs,
     maxWaiters,
     leaseMs,
@@ -205,6 +236,8 @@ export function resolveLockOptions(
   const waits = waitMs ?? defaults.waitMs;
   return {
     mode,
+    permits,
+    weight,
     waitMs: waits,
     maxWaiters: maxWaiters ?? defaults.maxWaiters,
     leaseMs: leaseMs ?? defaults.leaseMs,

@@ -2,7 +2,13 @@ import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import type { Asked, HolderQuestion } from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
-import { isTokenOf, modeOf, newProcessId, processIdOf } from '../core/store/lease-token.js';
+import {
+  isTokenOf,
+  modeOf,
+  newProcessId,
+  processIdOf,
+  termsOf,
+} from '../core/store/lease-token.js';
 import type {
   HolderRecord,
   LockInspector,
@@ -91,7 +97,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     silent,
   }: RecheckCommand): Promise<Granted | Queued> {
     const entry = this.#locks.entry(key);
-    const mayDrop = entry.holders.length > 0 && this.#isRead(entry);
+    const mayDrop = areJoint(entry);
     if (silent !== undefined && mayDrop && entry.queue[0]?.token === silent) remove(entry, silent);
     return this.#take(key, entry, token, newToken, leaseMs, position);
   }
@@ -139,7 +145,12 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       const reply = this.#take(key, entry, newToken, newToken, leaseMs, undefined);
       return { ...reply, wasLost: true };
     }
-    entry.holders = [];
+    const others = entry.holders.filter((holder) => holder.token !== token);
+    entry.holders = others;
+    if (others.length > 0) {
+      this.#letIn(key, entry);
+      return this.#take(key, entry, newToken, newToken, leaseMs, undefined);
+    }
     const live = this.#living(entry);
     const position = waitedMs > 0 ? this.#locks.clock.now() - waitedMs : undefined;
     if (live[0] === undefined || (position !== undefined && position < live[0].position)) {
@@ -154,11 +165,11 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     const entry = this.#locks.entry(key);
     const own = this.#leaveQueue(entry, tokens);
     if (own !== undefined) return this.#own(entry, own, leaseMs);
-    const reply = this.#isOpenTo(entry, tokens[0])
+    const reply = isOpenTo(entry.holders, tokens[0])
       ? this.#tryOnce(key, entry, tokens[0], leaseMs)
       : undefined;
     if (reply?.kind === 'granted') return reply;
-    this.#letReadersIn(key, entry);
+    this.#letIn(key, entry);
     return { kind: 'left' };
   }
 
@@ -167,7 +178,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       const entry = this.#locks.entry(key);
       const own = this.#leaveQueue(entry, tokens);
       if (own !== undefined) this.#giveUp(key, entry, own, keepMs);
-      else if (entry.holders.length > 0) this.#letReadersIn(key, entry);
+      else if (entry.holders.length > 0) this.#letIn(key, entry);
       else if (keepMs > 0) this.#keep(key, entry, tokens[0], keepMs);
       return { kind: 'left' };
     });
@@ -262,15 +273,16 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     this.#noticeLapse(entry);
     const claimed = this.#locks.clock.now() < entry.lapsedUntil ? undefined : keptPosition;
     const before = positionOf(entry, old) ?? positionOf(entry, me) ?? claimed; // our own claim: it was sent twice
-    const live = this.#isOpenTo(entry, me) ? this.#living(entry, old, me) : undefined;
+    const live = isOpenTo(entry.holders, me) ? this.#living(entry, old, me) : undefined;
     remove(entry, old);
     if (live !== undefined && isTurnOf(me, before, live[0])) {
       remove(entry, me);
-      return this.#grantWithReaders(key, entry, me, leaseMs);
+      return this.#grantBeside(key, entry, me, leaseMs);
     }
     const position = this.#join(entry, me, before);
     if (live !== undefined && entry.holders.length === 0) this.#handTo(key, entry, live);
     else this.#askFor(key, entry);
+    this.#letIn(key, entry);
     return this.#queued(entry, me, position);
   }
 
@@ -278,30 +290,26 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   #tryOnce(key: string, entry: Entry, token: string, leaseMs: number): Granted | Busy {
     if (this.#isFreeFor(entry, token)) {
       if (holderWith(entry, token) !== undefined) return this.#own(entry, token, leaseMs);
-      return this.#grantWithReaders(key, entry, token, leaseMs);
+      return this.#grantBeside(key, entry, token, leaseMs);
     }
     if (entry.holders.length === 0) this.#pass(key, entry);
-    else this.#askFor(key, entry);
+    else {
+      this.#letIn(key, entry);
+      this.#askFor(key, entry);
+    }
     return { kind: 'busy', remainingMs: this.#remaining(entry), foreign: false };
   }
 
   #isFreeFor(entry: Entry, token: string): boolean {
     this.#noticeLapse(entry);
     if (holderWith(entry, token) !== undefined) return true;
-    return this.#isOpenTo(entry, token) && isTurnOf(token, undefined, this.#living(entry)[0]);
+    return isOpenTo(entry.holders, token) && isTurnOf(token, undefined, this.#living(entry)[0]);
   }
 
-  /** Whether nobody has the key, or only readers have it and the token is one of a reader. */
-  #isOpenTo(entry: Entry, token: string): boolean {
-    return entry.holders.length === 0 || (isReader(token) && this.#isRead(entry));
-  }
-
-  #isRead({ holders }: Entry): boolean {
-    return holders.every(({ token }) => isReader(token));
-  }
-
+  /** A permit is given back after each call, so nobody need be asked for it. */
   #askFor(key: string, { holders }: Entry): void {
-    for (const { token } of holders) this.#locks.tell({ kind: 'wanted', key, token });
+    for (const { token } of holders)
+      if (!isPermit(token)) this.#locks.tell({ kind: 'wanted', key, token });
   }
 
   /** Detects that the last lease expired without a release: the lock is free although there is a queue. */
@@ -311,11 +319,13 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 
   #queued(entry: Entry, token: string, position: number): Queued {
-    const remainingMs = this.#remaining(entry);
+    const ends = entry.holders.map(({ expiresAt }) => expiresAt - this.#locks.clock.now());
+    const isOneEnough = isPermit(token) && entry.holders.some((it) => isPermit(it.token));
+    const remainingMs = isOneEnough ? Math.max(0, Math.min(...ends)) : this.#remaining(entry);
     const reply = { kind: 'queued', token, position, remainingMs, foreign: false } as const;
     const head = entry.queue[0]?.token;
     const isBehind = head !== undefined && head !== token;
-    return isBehind && entry.holders.length > 0 && this.#isRead(entry) ? { ...reply, head } : reply;
+    return isBehind && areJoint(entry) ? { ...reply, head } : reply;
   }
 
   /** Takes the lock from its holder and grants it to the first live waiter. */
@@ -324,11 +334,15 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     this.#handTo(key, entry, this.#living(entry));
   }
 
-  /** Called when a waiter has gone: perhaps it kept readers out while others read. */
-  #letReadersIn(key: string, entry: Entry): void {
-    const [head] = this.#living(entry);
-    if (entry.holders.length === 0 || head === undefined) return;
-    if (isReader(head.token) && this.#isOpenTo(entry, head.token)) this.#admitReaders(key, entry);
+  /** Called when a holder or a waiter has gone: perhaps it kept out others that may have the key together. */
+  #letIn(key: string, entry: Entry): void {
+    for (;;) {
+      const [head] = this.#living(entry);
+      if (!areJoint(entry) || head === undefined || !isOpenTo(entry.holders, head.token)) return;
+      if (isReader(head.token)) return this.#admitReaders(key, entry);
+      remove(entry, head.token);
+      this.#grantByMessage(key, entry, head.token);
+    }
   }
 
   /** The waiters with an inbox, except the given tokens. Drops the waiters without one. */
@@ -346,7 +360,8 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     }
     remove(entry, waiter.token);
     this.#grantByMessage(key, entry, waiter.token);
-    this.#tellNext(key, next, this.#acceptMs);
+    this.#letIn(key, entry);
+    this.#tellNext(key, isPermit(waiter.token) ? entry.queue[0] : next, this.#acceptMs);
   }
 
   /** Lets in all readers that wait and listen. */
@@ -363,10 +378,11 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     this.#locks.tell({ ...granted, kind: 'grant', key, acceptMs: this.#acceptMs });
   }
 
-  /** The turn of a reader is the turn of all that wait. */
-  #grantWithReaders(key: string, entry: Entry, token: string, leaseMs: number): Granted {
+  /** The turn of a reader is the turn of all that wait, and there may be room for more permits. */
+  #grantBeside(key: string, entry: Entry, token: string, leaseMs: number): Granted {
     const granted = this.#grant(entry, token, leaseMs);
     if (isReader(token)) this.#admitReaders(key, entry);
+    else this.#letIn(key, entry);
     return { ...granted, waiters: entry.queue.length };
   }
 
@@ -380,13 +396,25 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return this.#grant(entry, token, Math.max(leaseMs, leftMs));
   }
 
-  /** Beside those that have the lock, which are readers like this one. */
+  /** Beside those that have the lock together with this one. */
   #grant(entry: Entry, token: string, leaseMs: number): Granted {
     const blockEnd = this.#reserve(0, FENCE_BLOCK);
     const others = entry.holders.filter((holder) => holder.token !== token);
-    entry.holders = [...others, { token, expiresAt: this.#locks.clock.now() + leaseMs }];
+    const expiresAt = this.#locks.clock.now() + leaseMs;
+    const slot = isPermit(token) ? (holderWith(entry, token)?.slot ?? freeSlot(others)) : undefined;
+    entry.holders = [
+      ...others,
+      slot === undefined ? { token, expiresAt } : { token, expiresAt, slot },
+    ];
     const fence = blockEnd - FENCE_BLOCK + 1;
-    return { kind: 'granted', token, fence, blockEnd, waiters: entry.queue.length };
+    const granted = {
+      kind: 'granted',
+      token,
+      fence,
+      blockEnd,
+      waiters: entry.queue.length,
+    } as const;
+    return slot === undefined ? granted : { ...granted, slot };
   }
 
   /** @param used the number after which `count` are reserved; 0 = they are above all others */
@@ -406,7 +434,7 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   /** Grants the lock to the next live waiter, or keeps it from everybody for `keepMs`, unless others read on. */
   #giveUp(key: string, entry: Entry, token: string, keepMs: number): void {
     entry.holders = entry.holders.filter((holder) => holder.token !== token);
-    if (entry.holders.length > 0) return this.#letReadersIn(key, entry);
+    if (entry.holders.length > 0) return this.#letIn(key, entry);
     if (keepMs === 0) return this.#pass(key, entry);
     this.#keep(key, entry, token, keepMs);
   }
@@ -431,8 +459,34 @@ export class InMemoryLockStore implements LockStore, LockInspector {
   }
 }
 
+/** Whether nobody has the key, or those who have it let in this one beside them. */
+export function isOpenTo(holders: readonly Holder[], token: string): boolean {
+  const wanted = termsOf(token);
+  const areAlike = holders.every((it) => modeOf(it.token) === wanted?.mode);
+  if (holders.length === 0 || (isReader(token) && areAlike)) return true;
+  const { weight = 0, permits } = wanted ?? {};
+  const taken = holders.reduce((sum, it) => sum + (termsOf(it.token)?.weight ?? 0), 0);
+  return permits !== undefined && areAlike && taken + weight <= permits;
+}
+
 function isReader(token: string): boolean {
   return modeOf(token) === 'shared';
+}
+
+function isPermit(token: string): boolean {
+  return modeOf(token) === 'permit';
+}
+
+/** Whether the key has holders that may have it together with others. */
+function areJoint({ holders }: Entry): boolean {
+  return holders.some(({ token }) => isReader(token) || isPermit(token));
+}
+
+/** The least number that no permit has. */
+function freeSlot(holders: readonly Holder[]): number {
+  let slot = 0;
+  while (holders.some((holder) => holder.slot === slot)) slot++;
+  return slot;
 }
 
 function holderWith({ holders }: Entry, token: string): Holder | undefined {
@@ -452,8 +506,13 @@ function holdersIn(value: string): HolderRecord[] {
 
 /** What Redis would have for the key; undefined if it is free. */
 function valueOf(holders: readonly Holder[]): string | undefined {
-  if (holders.length < 2) return holders[0]?.token;
-  return ['shared', ...holders.map((it) => `${Math.round(it.expiresAt)}:${it.token}`)].join(' ');
+  const [first, second] = holders;
+  if (first === undefined || (second === undefined && (first.slot ?? 0) === 0)) return first?.token;
+  const each = holders.map(({ token, expiresAt, slot }) => {
+    const ends = String(Math.round(expiresAt));
+    return `${slot === undefined ? ends : `${ends}/${slot}`}:${token}`;
+  });
+  return [first.slot === undefined ? 'shared' : 'permits', ...each].join(' ');
 }
 
 /** @returns the token's position, if it was in the queue */

@@ -11,11 +11,13 @@ export interface Waiter {
 export interface Holder {
   readonly token: string;
   expiresAt: number;
+  /** Of a permit. */
+  readonly slot?: number;
 }
 
 /** The state of one key, as in Redis. */
 export interface Entry {
-  /** Those who have the key: none, one, or several readers. */
+  /** Those who have the key: none, one, or several that may have it together. */
   holders: readonly Holder[];
   /** Sorted by position. */
   queue: Waiter[];

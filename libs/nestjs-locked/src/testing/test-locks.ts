@@ -3,7 +3,7 @@ import { assertLockKey } from '../core/keys/lock-key.js';
 import { LockConfigError } from '../core/lock.errors.js';
 import type { LockServiceOptions } from '../core/lock.options.js';
 import type { LockEvent, LockNesting } from '../core/lock-events.js';
-import type { LockMode } from '../core/lock-mode.js';
+import type { KeyTerms, LockMode } from '../core/lock-mode.js';
 import {
   assertOptions,
   type Check,
@@ -12,13 +12,13 @@ import {
   type OptionTable,
   withDefaults,
 } from '../core/option.js';
-import { CALL_OPTIONS } from '../core/option-tables.js';
-import { resolveServiceOptions } from '../core/resolved.options.js';
+import { arePermits, CALL_OPTIONS } from '../core/option-tables.js';
+import { assertPermits, resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
-import { leaseToken, modeOf, processIdOf } from '../core/store/lease-token.js';
+import { leaseToken, processIdOf } from '../core/store/lease-token.js';
 import { LockService } from '../nest/lock.service.js';
-import { InMemoryLockStore } from './in-memory-lock-store.js';
-import type { Holder, InMemoryLocks } from './in-memory-locks.js';
+import { InMemoryLockStore, isOpenTo } from './in-memory-lock-store.js';
+import type { InMemoryLocks } from './in-memory-locks.js';
 import { InterruptibleStore, StoreLine } from './interruptible-store.js';
 import { type LockCall, RecordedCalls } from './recorded-calls.js';
 import { recordedEngine } from './recorded-engine.js';
@@ -42,6 +42,10 @@ export interface ServiceOfTest {
 export interface HoldOptions extends ServiceOfTest {
   /** 'shared': they only read, so that readers of the application are let in. @default 'exclusive' */
   readonly mode?: LockMode;
+  /** They have one of so many permits, so that calls with permits are let in as long as there is one. @default none */
+  readonly permits?: number;
+  /** How many of the permits they have. @default 1 */
+  readonly weight?: number;
   /** How long until the key is free again, in milliseconds, as after a crash. @default it is held until `release()` */
   readonly forMs?: number;
   /** What `LockNotAcquiredError.holder` and `inspect` show as the holder's label. @default none */
@@ -55,9 +59,10 @@ const HOLD_OPTIONS: OptionTable<HoldOptions> = {
   forMs: { default: Infinity, check: milliseconds },
   label: { check: CALL_OPTIONS.label.check },
   mode: {
-    default: 'exclusive',
     check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
   },
+  permits: { check: must('a whole number from 1 to 1000', arePermits) },
+  weight: { check: CALL_OPTIONS.weight.check },
 };
 
 /** Somebody else who holds a key: to the application, another process. */
@@ -168,20 +173,20 @@ export class TestLocks {
   hold(key: string, options: HoldOptions = {}): OtherHolder {
     assertLockKey(key);
     assertOptions(HOLD_OPTIONS, options);
-    const { forMs, label, mode, service } = withDefaults(HOLD_OPTIONS, options);
+    assertPermits(options);
+    const { forMs, label, service } = withDefaults(HOLD_OPTIONS, options);
+    const terms = termsOf(options);
     const locks = this.#locksOf(service);
     const by = this.#holderOf(key, service)?.by;
     if (by === undefined) this.#takeIdleLease(locks, key);
-    const readsToo = ({ token }: Holder): boolean =>
-      mode === 'shared' && modeOf(token) === 'shared';
-    if (!locks.entry(key).holders.every(readsToo)) {
+    const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
+    const token = leaseToken(other.processId, locks.clock.wallNow() * 1_000, false, label, terms);
+    if (!isOpenTo(locks.entry(key).holders, token)) {
       throw new LockConfigError(
         `Cannot hold '${key}' as somebody else: ${by ?? 'somebody else'} holds it already; ${by === undefined ? 'call release() of what hold() returned, or reset()' : 'hold it before that call'}`,
         key,
       );
     }
-    const other = new InMemoryLockStore(locks, OTHERS_LEASE_MS);
-    const token = leaseToken(other.processId, locks.clock.wallNow() * 1_000, false, label, mode);
     void other.acquire({ key, token, leaseMs: forMs, nowait: true });
     const release = (): void => {
       this.#others.delete(holder);
@@ -320,6 +325,11 @@ export class TestLocks {
     locks.tellNow({ kind: 'revoked', key, token });
     void new InMemoryLockStore(locks, OTHERS_LEASE_MS).release({ key, token, used: 0 });
   }
+}
+
+function termsOf({ mode = 'exclusive', permits, weight = 1 }: HoldOptions): KeyTerms {
+  if (permits === undefined) return { mode };
+  return { mode: 'permit', permits, weight };
 }
 
 /** Any other object, even a TestLocks of another copy of this package, cannot make an engine. */

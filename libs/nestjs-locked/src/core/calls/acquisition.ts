@@ -7,21 +7,24 @@ import {
   LockNotAcquiredError,
   LockStoreError,
 } from '../lock.errors.js';
-import type { LockMode } from '../lock-mode.js';
+import type { KeyTerms } from '../lock-mode.js';
 import type { Hold } from '../queue/hold.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { notAcquired } from '../queue/waiting-call.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
-import { shownValue } from '../runtime/shown-value.js';
 import { templateOf } from '../template-of.js';
 import type { AmbientHolds } from './ambient-holds.js';
 import { CallTime } from './call-time.js';
 import type { HolderTraces } from './holder-traces.js';
+import { assertMayNest } from './may-nest.js';
 import type { NestingOrder } from './nesting-order.js';
 import { ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
+import { termsOfEach } from './terms-of-each.js';
 import { WaitNotice } from './wait-notice.js';
+
+const ALONE: KeyTerms = { mode: 'exclusive' };
 
 /** The longest wait that could be one half of a deadlock. */
 const OUT_OF_ORDER_WAIT_MS = 10_000;
@@ -58,7 +61,7 @@ export class Acquisition {
   readonly #options: ResolvedLockOptions;
   readonly #keys: readonly string[];
   /** How the call wants each key; undefined if it wants all of them alone. */
-  #modes: ReadonlyMap<string, LockMode> | undefined;
+  #terms: ReadonlyMap<string, KeyTerms> | undefined;
   readonly #time: CallTime;
   /** The levels acquired so far: one for each of the first keys, in order. */
   #levels: ReentryLevel[] = [];
@@ -82,11 +85,11 @@ export class Acquisition {
     if (this.#options.signal?.aborted === true) {
       throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
     }
-    if (this.#options.mode !== 'exclusive') this.#modes = modesOf(this.#keys, this.#options.mode);
+    if (this.#options.mode !== 'exclusive') this.#terms = termsOfEach(this.#keys, this.#options);
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
-      if (this.#isSeveral && this.#modes === undefined) {
+      if (this.#isSeveral && this.#terms === undefined) {
         isDone = await this.#takeAtOnce();
       } else if (this.#parentOf(this.#firstKey) === undefined) {
         this.#levels.push(new ReentryLevel(await this.#enter(this.#firstKey)));
@@ -162,7 +165,7 @@ export class Acquisition {
       while (this.#levels.length < this.#keys.length) {
         const missing = this.#keys.slice(this.#levels.length);
         const [key] = missing as [string];
-        const isTogether = missing.length > 1 && this.#modes === undefined;
+        const isTogether = missing.length > 1 && this.#terms === undefined;
         if (isTogether && this.#time.leftMs === 0) {
           await this.#takeTogether(missing); // awaits one more answer instead of one for each key
           break;
@@ -189,14 +192,19 @@ export class Acquisition {
     const waitMs = this.#cappedWaitMs(key, later);
     this.#assertNotClosing(key);
     this.#time.asksAgain();
-    const mode = this.#modes?.get(key) ?? 'exclusive';
-    const isAsGiven = waitMs === this.#options.waitMs && mode === this.#options.mode;
-    const options = isAsGiven ? this.#options : { ...this.#options, waitMs, mode };
-    const watched = this.#deadlocks.watch(key, options, this.#withOwn(around));
+    const terms = this.#terms?.get(key) ?? ALONE;
+    const isAsGiven = waitMs === this.#options.waitMs && this.#terms === undefined;
+    const options = isAsGiven ? this.#options : { ...this.#options, waitMs, ...terms };
+    // Who waits for a permit waits for any of several holders, which proves no ring.
+    const mayCloseRing = terms.mode !== 'permit';
+    const watched = mayCloseRing
+      ? this.#deadlocks.watch(key, options, this.#withOwn(around))
+      : undefined;
     const listener = waitMs === 0 ? undefined : WaitNotice.of(this.#calls, key, options);
     const limits = this.#time;
-    const terms = { key, options, isOneOfSeveral: this.#isSeveral, limits, watched, listener };
-    const entered = this.#queues.enter(terms);
+    const isOneOfSeveral = this.#isSeveral;
+    const call = { key, options, isOneOfSeveral, limits, watched, listener };
+    const entered = this.#queues.enter(call);
     if (listener !== undefined) entered.then(listener.ended, listener.ended);
     const isOwn = !this.#options.reentrant && this.#ambient.levelOf(key) !== undefined;
     if (!isOwn && (later === undefined || waitMs === 0)) return entered;
@@ -259,13 +267,15 @@ export class Acquisition {
 
   /**
    * A non-reentrant call still joins the hold of its transaction: otherwise, it would wait for itself.
-   * @throws LockConfigError for a reader that wants the key alone: it would wait for itself, and two for each other
+   * @throws LockConfigError if it wants more than the call around it has: it would wait for itself, and two for each
+   * other
    */
   #parentOf(key: string): ReentryLevel | undefined {
     const level = this.#ambient.levelOf(key);
-    if (level?.hold.isShared === true && this.#modes?.get(key) !== 'shared')
-      throw onlyReads(key, level.hold.label);
-    return this.#options.reentrant || level?.isOfTransaction === true ? level : undefined;
+    if (level === undefined) return undefined;
+    const joins = this.#options.reentrant || level.isOfTransaction;
+    assertMayNest(level.hold, this.#terms?.get(key) ?? ALONE, joins);
+    return joins ? level : undefined;
   }
 
   /** During shutdown, work that holds a lock may still take another one, so that it can finish. */
@@ -345,31 +355,6 @@ export class Acquisition {
     const cause: unknown = this.#options.signal?.reason;
     return new LockAbortedError(`Lock '${key}' ${what}`, key, { cause });
   }
-}
-
-/** @throws LockConfigError if the function gives no mode for a key */
-function modesOf(
-  keys: readonly string[],
-  mode: ResolvedLockOptions['mode'],
-): ReadonlyMap<string, LockMode> {
-  return new Map(
-    keys.map((key) => {
-      const its: unknown = typeof mode === 'function' ? mode(key) : mode;
-      if (its === 'shared' || its === 'exclusive') return [key, its];
-      throw new LockConfigError(
-        `Cannot lock '${key}': the function in mode gave ${shownValue(its)} for it; return 'exclusive' or 'shared'`,
-        key,
-      );
-    }),
-  );
-}
-
-function onlyReads(key: string, label: string | undefined): LockConfigError {
-  const by = label === undefined ? '' : ` (${label})`;
-  return new LockConfigError(
-    `Cannot lock '${key}' exclusively here: the call around this one${by} has it with mode: 'shared', so this one would wait for it, and it for this one; lock the key exclusively there, or here after that call has ended`,
-    key,
-  );
 }
 
 /** A key later in the order than this one, and held. */

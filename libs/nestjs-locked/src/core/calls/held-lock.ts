@@ -25,6 +25,7 @@ const METHODS = [
   'release',
   'remainingMs',
   'run',
+  'slotOf',
 ] as const;
 
 /** The lock that a call gets: all its keys, acquired or joined. */
@@ -83,15 +84,27 @@ export class HeldLock implements Lock {
   }
 
   get fencingToken(): number {
-    return this.#first.hold.fencingToken;
+    return fencingTokenOf(this.#first.hold);
   }
 
   fencingTokenOf(key: string): number {
+    return fencingTokenOf(this.#holdOf(key, 'fencing token'));
+  }
+
+  get slot(): number {
+    return this.#first.hold.slot;
+  }
+
+  slotOf(key: string): number {
+    return this.#holdOf(key, 'slot').slot;
+  }
+
+  #holdOf(key: string, what: string): Hold {
     const level = this.#levels.find(({ hold }) => hold.key === key);
-    if (level !== undefined) return level.hold.fencingToken;
+    if (level !== undefined) return level.hold;
     assertLockKey(key);
     throw new LockKeyError(
-      `Cannot tell the fencing token of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}; pass one of lock.keys`,
+      `Cannot tell the ${what} of '${key}': this lock holds ${this.keys.map((held) => `'${held}'`).join(', ')}; pass one of lock.keys`,
       key,
     );
   }
@@ -250,6 +263,15 @@ export class HeldLock implements Lock {
       Object.defineProperty(this.prototype, name, { value: checked });
     }
   }
+}
+
+/** @throws LockConfigError for a permit */
+function fencingTokenOf({ key, isPermit, fencingToken }: Hold): number {
+  if (!isPermit) return fencingToken;
+  throw new LockConfigError(
+    `Cannot tell the fencing token of '${key}': it is held with permits, so several hold it at once, in no order that a token could tell; use lock.slot to tell them apart, or lock exclusively`,
+    key,
+  );
 }
 
 function settled(): void {}

@@ -2,11 +2,11 @@ import { hostname } from 'node:os';
 import type { AskedHolder } from '../deadlocks/holder-questions.js';
 import { presentCall, withCall } from '../deadlocks/present-call.js';
 import type { LockHolder, LockInfo, LockWaiter } from '../lock-info.js';
-import type { LockMode } from '../lock-mode.js';
+import type { HeldMode } from '../lock-mode.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
-import { introducedAt, isTokenOf, modeOf, processIdOf } from '../store/lease-token.js';
+import { introducedAt, isTokenOf, modeOf, processIdOf, termsOf } from '../store/lease-token.js';
 import {
   type HolderRecord,
   holderWith,
@@ -15,7 +15,7 @@ import {
   type WaiterRecord,
 } from '../store/lock-inspector.js';
 import { lockState } from '../store/lock-state.js';
-import { leaseIdOf, tokensIn } from '../store/shared-value.js';
+import { leaseIdOf, slotIn, tokensIn } from '../store/shared-value.js';
 import type { Clock } from '../time/clock.js';
 
 /** How many of those that wait are named. */
@@ -38,8 +38,8 @@ export class LocalView {
 
   /** The holder of a key if it is a call of this process. */
   holderOf(key: string): LockHolder | undefined {
-    const occupancies = this.#queues.queuesOf(key).map(({ occupancy }) => occupancy);
-    const held = occupancies.find((occupancy) => occupancy?.isHeld === true);
+    const occupancies = this.#queues.queuesOf(key).flatMap((queue) => queue.occupancies());
+    const held = occupancies.find(({ isHeld }) => isHeld);
     return held === undefined ? undefined : this.#callHere(held.label);
   }
 
@@ -54,7 +54,10 @@ export class LocalView {
     const [token = ''] = tokensIn(value);
     const here = this.#occupancyOf(key, token);
     const call = here === undefined ? presentCall(value, told) : here.call;
-    const [first, ...others] = record.holders.map((holder) => this.#holderWith(key, holder));
+    const [first, ...others] = record.holders.map((holder) => ({
+      ...this.#holderWith(key, holder),
+      ...permitOf(value, holder.token),
+    }));
     const holder = withCall(first, call);
     return {
       key,
@@ -100,7 +103,7 @@ export class LocalView {
   #queueOf(records: readonly WaiterRecord[], queues: readonly LocalQueue[]): LockWaiter[] {
     const isHere = ({ token }: WaiterRecord): boolean => isTokenOf(this.#processId, token);
     const waits = records.filter(isHere).map(({ token }) => modeOf(token));
-    const callsOf = (mode: LockMode | undefined): LockWaiter[] =>
+    const callsOf = (mode: HeldMode | undefined): LockWaiter[] =>
       queues.filter((queue) => queue.mode === mode).flatMap((queue) => this.#callsOf(queue));
     const first = queues
       .filter(({ mode }) => !waits.includes(mode))
@@ -123,6 +126,12 @@ export class LocalView {
   #callHere(label: string | undefined): LockHolder {
     return { processId: this.#processId, host: hostname(), pid: process.pid, label };
   }
+}
+
+/** What is known of a permit. */
+function permitOf(value: string, token: string): Pick<LockHolder, 'slot' | 'weight'> {
+  const { mode, weight } = termsOf(token) ?? {};
+  return mode === 'permit' && weight !== undefined ? { slot: slotIn(value, token), weight } : {};
 }
 
 /** @returns nothing for what is no token of ours */

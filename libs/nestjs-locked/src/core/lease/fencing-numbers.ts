@@ -7,7 +7,7 @@ import type { Granted } from '../store/lock-store.js';
  * here take turns, renewals reserve more, and the more the longer that lasts.
  *
  * All holds of a shared lease have the same number: a reader must be told apart from earlier and later writers, and not
- * from other readers.
+ * from other readers. That of a permit only names its hold.
  */
 export class FencingNumbers {
   #first: number;

@@ -1,3 +1,4 @@
+import type { KeyTerms } from '../lock-mode.js';
 import { unreachable } from '../runtime/unreachable.js';
 import { SILENT_MS } from '../store/lease-timing.js';
 import type {
@@ -46,6 +47,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   scheduled: Scheduled['scheduled'];
   /** The requested length, in milliseconds. */
   readonly leaseMs: number;
+  /** How the key is requested. */
+  readonly terms: KeyTerms;
   readonly #parts: EngineParts;
   readonly #key: string;
   readonly #user: RequestUser;
@@ -56,7 +59,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #pending: Introduced | undefined;
   /** Our position in the store's queue. */
   #position: number | undefined;
-  /** The first in the queue while readers have the key, and since when it has been there, as far as is known. */
+  /** The first in the queue while others have the key that share it, and since when it has been there, as far as is known. */
   #head: { readonly token: string; readonly since: number } | undefined;
   /** Whether a notice that another process wants the key overtook our grant. */
   #wanted = false;
@@ -68,6 +71,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#key = key;
     this.#user = user;
     this.leaseMs = leaseMs;
+    this.terms = user.terms;
     this.#recheck = new RecheckTimer(parts, key);
     // The token is registered before its command is sent, because a grant may overtake the reply.
     this.#asked = this.#introduce();
@@ -98,8 +102,8 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #introduce(): Introduced {
     const { tokens, store, clock } = this.#parts;
     const looksItself = !store.listensFor(this.#key);
-    const { label, mode } = this.#user;
-    return { token: tokens.introduce(this, looksItself, label, mode), at: clock.now() };
+    const { label } = this.#user;
+    return { token: tokens.introduce(this, looksItself, label, this.terms), at: clock.now() };
   }
 
   onFirstReply(reply: AcquireReply): void {
@@ -263,11 +267,12 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     }
     this.#state = 'done';
     this.#parts.scheduler.cancel(this);
-    const { token, fence, blockEnd } = grant; // not a spread, which would cost as much as the rest of this method
+    const { token, fence, blockEnd, slot = 0 } = grant; // not a spread, which would cost as much as the rest of this method
     this.#user.granted(this, {
       token,
       fence,
       blockEnd,
+      slot,
       waiters: grant.waiters + (this.#wanted ? 1 : 0),
       introducedAt: this.#asked.at,
       lengthMs,

@@ -26,7 +26,7 @@ export interface LeaseUser extends KeyUser {
 
 /** Who is inside, as the lease sees it. */
 export interface LeaseOccupancy {
-  /** Whether the lease is shared with readers of other processes. */
+  /** Whether others may have the key at the same time: readers, or permits. */
   readonly isShared: boolean;
   /** Whether another process waits, as far as is known. */
   readonly isWanted: boolean;

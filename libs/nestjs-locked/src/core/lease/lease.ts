@@ -77,6 +77,11 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     return this.#grant.token;
   }
 
+  /** Of a permit: the least number that no other permit of the key had when it was granted. */
+  get slot(): number {
+    return this.#grant.slot ?? 0;
+  }
+
   get state(): State {
     return this.#state;
   }

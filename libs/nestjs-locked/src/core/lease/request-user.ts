@@ -1,5 +1,5 @@
 import type { LockStoreError } from '../lock.errors.js';
-import type { LockMode } from '../lock-mode.js';
+import type { KeyTerms } from '../lock-mode.js';
 import type { AcquireCommand, AcquireReply, Unknown } from '../store/lock-store.js';
 import type { LeaseGrant } from './lease-grant.js';
 
@@ -27,8 +27,8 @@ export interface KeyUser {
 export interface RequestUser extends KeyUser {
   /** The label of the call that is next. */
   readonly label: string | undefined;
-  /** How its calls have the key. */
-  readonly mode: LockMode;
+  /** How the call that is next wants the key. */
+  readonly terms: KeyTerms;
   /** Another process has the key, and the request is in the store's queue. */
   mustWait(): void;
   /** A single try, or the last try of a wait, did not get the key. */

@@ -91,6 +91,16 @@ export class Hold {
     return this.options.mode === 'shared';
   }
 
+  /** Whether it is one of several permits for the key. */
+  get isPermit(): boolean {
+    return this.options.mode === 'permit';
+  }
+
+  /** A number that no other holder of the key has at the same time: 0, or that of a permit. */
+  get slot(): number {
+    return this.#lease.slot;
+  }
+
   /** The key as `@Locked` has it, or a group of keys. */
   get template(): string {
     return templateOf(this.key, this.options.template);

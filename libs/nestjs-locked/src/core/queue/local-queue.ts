@@ -4,15 +4,11 @@ import type { LeaseGrant } from '../lease/lease-grant.js';
 import { LeaseRequest } from '../lease/lease-request.js';
 import type { LeaseUser } from '../lease/lease-user.js';
 import type { Acquires, RequestUser } from '../lease/request-user.js';
-import {
-  LockAbortedError,
-  type LockDeadlockError,
-  LockQueueFullError,
-  LockStoreError,
-} from '../lock.errors.js';
+import { LockAbortedError, type LockDeadlockError, LockStoreError } from '../lock.errors.js';
 import type { QueuedFor } from '../lock-events.js';
-import type { LockMode } from '../lock-mode.js';
+import type { HeldMode, KeyTerms } from '../lock-mode.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
+import { termsOf } from '../store/lease-token.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
 import type { Scheduled } from '../time/scheduler.js';
@@ -20,13 +16,24 @@ import type { Hold } from './hold.js';
 import type { Occupancy } from './occupancy.js';
 import { SharedOccupancy } from './shared-occupancy.js';
 import { SoleOccupancy } from './sole-occupancy.js';
-import { abortedError, type CallTerms, type CallUser, WaitingCall } from './waiting-call.js';
+import {
+  abortedError,
+  type CallTerms,
+  type CallUser,
+  tooManyWaiters,
+  WaitingCall,
+} from './waiting-call.js';
 import { WaitingCalls } from './waiting-calls.js';
+
+const ALONE_OR_SHARED = { exclusive: { mode: 'exclusive' }, shared: { mode: 'shared' } } as const;
+
+/** Of a call for a permit. */
+type PermitOptions = ResolvedLockOptions & Required<Pick<KeyTerms, 'permits' | 'weight'>>;
 
 /**
  * The calls of this process that want the same key in the same mode, served in order of arrival. Together they have one
  * position in the store's queue: the process requests one lease and gives it to one call after another, or to all that
- * read.
+ * read. Of permits, it requests one after another, each for the call that is next.
  *
  * Only the queue decides which call is next. It does so at two moments: when a call has come or gone (`#proceed`), and
  * when the lease has become free (`onFree`). The request or the lease reports everything else (`RequestUser`,
@@ -38,7 +45,7 @@ import { WaitingCalls } from './waiting-calls.js';
 export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   scheduled: Scheduled['scheduled'];
   readonly key: string;
-  readonly mode: LockMode;
+  readonly mode: HeldMode;
   readonly #parts: EngineParts;
   /** Called when there is no call, no request and no lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
@@ -57,7 +64,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   /** Set while the lease waits for the next turn of the event loop to go to the next call. */
   #awaitsLoopTurn: Occupancy | undefined;
   #isClosed = false;
-  /** Shared leases that serve only the calls inside, after which they are released. */
+  /** Leases that serve only the calls inside, after which they are released: shared ones, and permits. */
   #parted: Map<object, Occupancy> | undefined;
   /** Whether a request was told to wait since the last lease. */
   #hasWaited = false;
@@ -67,7 +74,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   constructor(
     parts: EngineParts,
     key: string,
-    mode: LockMode,
+    mode: HeldMode,
     onEmpty: (queue: LocalQueue) => void,
   ) {
     this.#parts = parts;
@@ -120,6 +127,16 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#calls.size;
   }
 
+  /** How many of them wait for their turn; the others, and all single tries, end with the answer in flight. */
+  get waiting(): number {
+    return this.#calls.waiting;
+  }
+
+  /** Whether it is known to have a place in the store's queue. */
+  get isQueued(): boolean {
+    return this.#request?.state === 'waiting';
+  }
+
   /** Those calls, in order of arrival. */
   get calls(): Iterable<WaitingCall> {
     return this.#calls;
@@ -127,6 +144,19 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   get label(): string | undefined {
     return this.#calls.first?.options.label;
+  }
+
+  get terms(): KeyTerms {
+    if (this.mode !== 'permit') return ALONE_OR_SHARED[this.mode];
+    const { permits, weight } = (this.#calls.first as WaitingCall).options as PermitOptions;
+    return { mode: 'permit', permits, weight };
+  }
+
+  /** Whether a permit was requested for a call that wanted another one than the next call does. */
+  #suitsNobody(terms: KeyTerms | undefined): boolean {
+    if (this.mode !== 'permit' || this.isEmpty) return false;
+    const { permits, weight } = this.terms;
+    return terms?.permits !== permits || terms?.weight !== weight;
   }
 
   get occupancy(): Occupancy | undefined {
@@ -181,12 +211,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       this.#occupancy === undefined ? this.#parts.outages.failFastError(this.key) : undefined;
     const { waiting } = this.#calls;
     if (failFast !== undefined || waitMs === 0 || waiting < maxWaiters) return failFast;
-    const calls = waiting === 1 ? 'one call' : `${waiting} calls`;
-    const are = waiting === 1 ? 'waits' : 'wait';
-    return new LockQueueFullError(
-      `Lock '${this.key}' was not requested: ${calls} of this process ${are} for it already, and maxWaiters is ${maxWaiters}`,
-      this.key,
-    );
+    return tooManyWaiters(this.key, waiting, maxWaiters);
   }
 
   // ---- who is next ------------------------------------------------------------------------------------------
@@ -203,18 +228,20 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     for (let call: WaitingCall | undefined = first; call !== undefined; call = this.#calls.first) {
       if (occupancy.isFree && this.#parts.loopTurn.isLong)
         return this.#freeAfterLoopTurn(occupancy);
-      if (!occupancy.mayServe(call.options, call.since)) {
+      const isOther = this.mode === 'permit' && this.#suitsNobody(termsOf(occupancy.lease.token));
+      if (isOther || !occupancy.mayServe(call.options, call.since)) {
         if (occupancy.isOccupied) return this.#partWith(occupancy);
         return occupancy.requeue(call.options.leaseMs, call.since);
       }
       const hold = occupancy.handOut(call.options, call.isOneOfSeveral);
       if (hold !== undefined) this.#serve(call, hold);
-      if (hold === undefined || this.mode === 'exclusive') break;
+      if (hold !== undefined && this.mode === 'permit') return this.#partWith(occupancy);
+      if (hold === undefined || this.mode !== 'shared') break;
     }
     return Promise.resolve(true);
   }
 
-  /** Leaves a shared lease to the calls inside, and requests another one for those that wait. */
+  /** Leaves the lease to the calls inside, and requests another one for those that wait. */
   #partWith(occupancy: Occupancy): Promise<boolean> {
     occupancy.part();
     this.#parted ??= new Map();
@@ -242,7 +269,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#failure = undefined;
     this.#stopAwaiting();
     this.#calls.serve(call, hold);
-    if (this.mode === 'shared') return;
+    if (this.mode !== 'exclusive') return;
     this.#calls.refuseAllAtEnd();
     if (!this.isEmpty) this.#occupancy?.expectCall();
     this.#tellAll('local'); // last, because a subscriber may do anything
@@ -358,16 +385,21 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   }
 
   #settle(): void {
-    if (this.isEmpty) this.#request?.leave();
+    this.#leaveIfUnwanted();
     this.#proceed();
+  }
+
+  #leaveIfUnwanted(): void {
+    if (this.isEmpty || this.#suitsNobody(this.#request?.terms)) this.#request?.leave();
   }
 
   // ---- what the request and the lease report ----------------------------------------------------------------
 
   granted(from: object, grant: LeaseGrant): void {
     this.#detach(from);
+    const isPermit = this.mode === 'permit';
     const Kind = this.mode === 'shared' ? SharedOccupancy : SoleOccupancy;
-    this.#occupancy = new Kind(this.#parts, this.key, this, grant, this.#hasWaited);
+    this.#occupancy = new Kind(this.#parts, this.key, this, grant, this.#hasWaited, isPermit);
     this.#hasWaited = false;
     this.#answered();
     this.#occupancy.lease.start();
@@ -380,6 +412,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#stopAwaiting();
     this.#calls.refuseAllAtEnd();
     this.#tellAll('store');
+    if (this.mode === 'permit') this.#leaveIfUnwanted();
   }
 
   notAcquired(from: object): void {

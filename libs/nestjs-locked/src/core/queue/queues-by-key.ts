@@ -1,6 +1,6 @@
 import type { EngineParts } from '../lease/engine-parts.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
-import type { LockMode } from '../lock-mode.js';
+import type { HeldMode, LockMode } from '../lock-mode.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import { modeOf } from '../store/lease-token.js';
@@ -9,16 +9,18 @@ import { AcquireTogether } from './acquire-together.js';
 import type { Hold } from './hold.js';
 import { LocalQueue } from './local-queue.js';
 import type { Occupancy } from './occupancy.js';
+import { PermitQueues } from './permit-queues.js';
 import { abortedError, type CallLimits, type CallTerms, notAcquired } from './waiting-call.js';
 
 /**
- * The queues of this process: one for each key that a call here holds or waits for, and another one for each key that
- * calls here read. To the store, the two are like those of two processes.
+ * The queues of this process: one for each key that a call here holds or waits for, another one for each key that calls
+ * here read, and one more for permits. To the store, they are like those of several processes.
  */
 export class QueuesByKey {
   readonly #parts: EngineParts;
   readonly #queues = new Map<string, LocalQueue>();
   readonly #readers = new Map<string, LocalQueue>();
+  readonly #permits = new Map<string, PermitQueues>();
   #isClosed = false;
 
   constructor(parts: EngineParts) {
@@ -30,7 +32,7 @@ export class QueuesByKey {
   }
 
   get size(): number {
-    return this.#queues.size + this.#readers.size;
+    return [...this.#all()].length;
   }
 
   /**
@@ -39,9 +41,11 @@ export class QueuesByKey {
    */
   enter({ key, ...terms }: CallTerms): Promise<Hold> {
     return inNeutralContext(() => {
-      const mode = terms.options.mode === 'shared' ? 'shared' : 'exclusive';
-      // An idle lease of the other mode would block the new one. Its release is sent, and so executed, first.
-      this.queueOf(key, mode === 'shared' ? 'exclusive' : 'shared')?.occupancy?.giveUp();
+      const mode = terms.options.mode as HeldMode; // that of this key
+      // An idle lease of another mode would block the new one. Its release is sent, and so executed, first.
+      if (mode !== 'exclusive') this.#queues.get(key)?.occupancy?.giveUp();
+      if (mode !== 'shared') this.#readers.get(key)?.occupancy?.giveUp();
+      if (mode === 'permit') return this.#permitsOf(key).enter(terms);
       return this.#queueFor(key, mode).enter(terms);
     });
   }
@@ -121,30 +125,47 @@ export class QueuesByKey {
     if (isUnanswered || stuckBy !== undefined) throw notAsked(key, failure ?? stuckBy);
   }
 
-  /** The queue of a key that a call here has, or waits for, in this mode. */
-  queueOf(key: string, mode: LockMode): LocalQueue | undefined {
-    return (mode === 'shared' ? this.#readers : this.#queues).get(key);
+  #of(mode: LockMode): Map<string, LocalQueue> {
+    return mode === 'shared' ? this.#readers : this.#queues;
+  }
+
+  #permitsOf(key: string): PermitQueues {
+    let queues = this.#permits.get(key);
+    if (queues === undefined) {
+      queues = new PermitQueues(this.#parts, key, ({ key: its }) => this.#permits.delete(its));
+      this.#permits.set(key, queues);
+    }
+    return queues;
   }
 
   /** Whether this process has the lease of a key. */
   isHeldHere(key: string): boolean {
-    return this.queuesOf(key).some(({ occupancy }) => occupancy !== undefined);
+    return this.queuesOf(key).some((queue) => queue.occupancies().length > 0);
   }
 
-  /** That of the calls that want the key alone, and that of those that read. */
+  /** That of the calls that want the key alone, that of those that read, and those of the calls that want a permit. */
   queuesOf(key: string): LocalQueue[] {
-    return [this.#queues.get(key), this.#readers.get(key)].filter((queue) => queue !== undefined);
+    const queues = [
+      this.#queues.get(key),
+      this.#readers.get(key),
+      ...(this.#permits.get(key) ?? []),
+    ];
+    return queues.filter((queue) => queue !== undefined);
   }
 
   /** Who has the key here under this token; undefined if nobody has. */
   occupancyUnder(key: string, token: string): Occupancy | undefined {
-    const queue = this.queueOf(key, modeOf(token) ?? 'exclusive');
-    return queue?.occupancies().find(({ lease }) => lease.token === token);
+    const mode = modeOf(token) ?? 'exclusive';
+    const queues =
+      mode === 'permit' ? [...(this.#permits.get(key) ?? [])] : [this.#of(mode).get(key)];
+    const occupancies = queues.flatMap((queue) => queue?.occupancies() ?? []);
+    return occupancies.find(({ lease }) => lease.token === token);
   }
 
   *#all(): Iterable<LocalQueue> {
     yield* this.#queues.values();
     yield* this.#readers.values();
+    for (const queues of this.#permits.values()) yield* queues;
   }
 
   occupancies(): Occupancy[] {
@@ -169,7 +190,7 @@ export class QueuesByKey {
   }
 
   #queueFor(key: string, mode: LockMode): LocalQueue {
-    const queues = mode === 'shared' ? this.#readers : this.#queues;
+    const queues = this.#of(mode);
     let queue = queues.get(key);
     if (queue === undefined) {
       queue = new LocalQueue(this.#parts, key, mode, this.#onEmpty);
@@ -179,7 +200,7 @@ export class QueuesByKey {
   }
 
   readonly #onEmpty = (queue: LocalQueue): void => {
-    const queues = queue.mode === 'shared' ? this.#readers : this.#queues;
+    const queues = this.#of(queue.mode as LockMode); // those of permits are in PermitQueues
     if (queues.get(queue.key) === queue) queues.delete(queue.key);
   };
 }

@@ -14,9 +14,12 @@ import type { Occupancy } from './occupancy.js';
 
 const NOBODY: readonly Hold[] = [];
 
-/** The occupancy of an exclusive lease: which call has it, which had it before, and whether the next may have it. */
+/**
+ * The occupancy of an exclusive lease: which call has it, which had it before, and whether the next may have it. That of
+ * a permit has one call, after which it goes back to the store: whoever has waited longest gets it, in whichever process.
+ */
 export class SoleOccupancy implements HoldKeeper, Occupancy {
-  readonly isShared = false;
+  readonly isShared: boolean;
   readonly lease: Lease;
   readonly #parts: EngineParts;
   readonly #user: LeaseUser;
@@ -35,15 +38,22 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
   #label: string | undefined;
   #template: string | undefined;
   #idleUntil = Infinity;
+  /** Whether the queue has left the lease to the call inside. */
+  #isParted = false;
 
-  /** @param hasWaited whether the queue was told to wait for the lease */
+  /**
+   * @param hasWaited whether the queue was told to wait for the lease
+   * @param isPermit whether others may have the key at the same time
+   */
   constructor(
     parts: EngineParts,
     key: string,
     user: LeaseUser,
     grant: LeaseGrant,
     hasWaited: boolean,
+    isPermit = false,
   ) {
+    this.isShared = isPermit;
     this.#parts = parts;
     this.#user = user;
     this.#handovers = new HandoverBudget(parts.clock, parts.options.localHandovers);
@@ -212,7 +222,7 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     }
     if (keepMs > 0) return this.lease.release(keepMs);
     this.#before = hold;
-    return this.#user.onFree();
+    return this.#isParted ? this.lease.release() : this.#user.onFree();
   }
 
   // ---- when nobody here wants it ----------------------------------------------------------------------------
@@ -244,8 +254,9 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     return this.lease.requeue(leaseMs, waitedMs);
   }
 
-  /** Never called: no other call is let in while one is inside. */
-  part(): void {}
+  part(): void {
+    this.#isParted = true;
+  }
 
   giveUp(): void {
     if (this.isIdle) void this.lease.release().catch(() => {}); // already reported

@@ -2,6 +2,7 @@ import {
   LockAbortedError,
   type LockDeadlockError,
   LockNotAcquiredError,
+  LockQueueFullError,
   LockStoreError,
 } from '../lock.errors.js';
 import type { QueuedFor } from '../lock-events.js';
@@ -196,6 +197,16 @@ export function notAcquired(
 
 function heldByOther({ waitMs }: CallLimits): string {
   return `somebody else holds it; try again later, or set a ${waitMs === 0 ? '' : 'longer '}waitMs`;
+}
+
+/** The error for a call that may not wait because others do. */
+export function tooManyWaiters(key: string, count: number, maxWaiters: number): LockQueueFullError {
+  const wait =
+    count === 1 ? 'one call of this process waits' : `${count} calls of this process wait`;
+  return new LockQueueFullError(
+    `Lock '${key}' was not requested: ${wait} for it already, and maxWaiters is ${maxWaiters}`,
+    key,
+  );
 }
 
 /** The error for a call whose signal has aborted. */

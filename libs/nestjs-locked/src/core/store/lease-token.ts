@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { LockMode } from '../lock-mode.js';
+import type { HeldMode, KeyTerms } from '../lock-mode.js';
 
 /** How many hex digits a process id has. The scripts find the inbox of a token's process by this length. */
 export const PROCESS_ID_DIGITS = 32;
@@ -7,12 +7,16 @@ export const PROCESS_ID_DIGITS = 32;
 /**
  * The token of one tenure: the id of the requesting process, a colon and a number that rises with each of its tokens:
  * the time when it was introduced, in microseconds since 1970. An `s` follows if the lease is shared with other
- * readers, and then, if the requesting call has a label, a colon and the label. So operators learn all of it without
- * further commands. The number begins with a zero if no messages reached the process when it introduced the token, so
- * that it polls for its turn. Our lock keys in Redis have no other value, except for several readers (`shared-value`),
- * so the format also distinguishes our holders from foreign ones.
+ * readers, or `p2/5` if it takes 2 of 5 permits, and then, if the requesting call has a label, a colon and the label.
+ * So operators learn all of it without further commands, and other processes what the waiter wants. The number begins
+ * with a zero if no messages reached the process when it introduced the token, so that it polls for its turn. Our lock
+ * keys in Redis have no other value, except for several holders (`shared-value`), so the format also distinguishes our
+ * holders from foreign ones.
  */
-const LEASE_TOKEN = new RegExp(`^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(s?)(?::(.*))?$`, 's');
+const LEASE_TOKEN = new RegExp(
+  `^([0-9a-f]{${PROCESS_ID_DIGITS}}):(\\d+)(s|p(\\d+)/(\\d+)|)(?::(.*))?$`,
+  's',
+);
 
 /** What would end the token in a message of the scripts or break a line, and the escape character itself. */
 const ESCAPED = /[%\s]/g;
@@ -26,24 +30,36 @@ export function newProcessId(): string {
  * @param number the time, or one more than that of the token before
  * @param looksItself whether no messages reach the process now
  * @param label of the call that requests the lease
- * @param mode whether the lease is shared with other readers
+ * @param terms how the key is wanted. @default alone
  */
 export function leaseToken(
   processId: string,
   number: number,
   looksItself = false,
   label?: string,
-  mode: LockMode = 'exclusive',
+  terms?: KeyTerms,
 ): string {
-  const token = `${processId}:${looksItself ? '0' : ''}${number}${mode === 'shared' ? 's' : ''}`;
+  const token = `${processId}:${looksItself ? '0' : ''}${number}${markOf(terms)}`;
   return label === undefined ? token : `${token}:${encodedLabel(label)}`;
 }
 
+function markOf({ mode, weight, permits }: KeyTerms = { mode: 'exclusive' }): string {
+  if (mode === 'permit') return `p${weight}/${permits}`;
+  return mode === 'shared' ? 's' : '';
+}
+
 /** @returns how the lease of this token has its key; undefined if the string is not a token of ours */
-export function modeOf(token: string): LockMode | undefined {
-  const mark = LEASE_TOKEN.exec(token)?.[3];
+export function termsOf(token: string): KeyTerms | undefined {
+  const [, , , mark, weight, permits] = LEASE_TOKEN.exec(token) ?? [];
   if (mark === undefined) return undefined;
-  return mark === '' ? 'exclusive' : 'shared';
+  if (mark === '') return { mode: 'exclusive' };
+  if (mark === 's') return { mode: 'shared' };
+  return { mode: 'permit', weight: Number(weight), permits: Number(permits) };
+}
+
+/** @returns the mode of these terms */
+export function modeOf(token: string): HeldMode | undefined {
+  return termsOf(token)?.mode;
 }
 
 /** Whether this process has, or may have, made the token. */
@@ -69,7 +85,7 @@ export function introducedAt(token: string): Date | undefined {
 
 /** @returns the label of the call that requested the lease, if it has one */
 export function labelOf(token: string): string | undefined {
-  const label = LEASE_TOKEN.exec(token)?.[4];
+  const label = LEASE_TOKEN.exec(token)?.[6];
   try {
     return label && decodeURIComponent(label);
   } catch {

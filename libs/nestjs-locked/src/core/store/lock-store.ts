@@ -25,6 +25,8 @@ export interface Granted {
   readonly blockEnd: number;
   /** How many other processes wait for the key. */
   readonly waiters: number;
+  /** Of a permit: the least number that no other permit of the key has. @default 0 */
+  readonly slot?: number;
 }
 
 /** `token` is in the queue. */
@@ -37,7 +39,7 @@ export interface Queued {
   readonly remainingMs: number;
   /** The holder is another kind of client, which does not announce its release. */
   readonly foreign: boolean;
-  /** If readers have the key: the token of the first in the queue, unless that is this one. */
+  /** If several may have the key together: the token of the first in the queue, unless that is this one. */
   readonly head?: string;
 }
 
@@ -192,6 +194,8 @@ export type InboxMessage =
       readonly waiters: number;
       /** The short lease set by the granter, within which the grant must be used or confirmed. */
       readonly acceptMs: number;
+      /** As of an answer. */
+      readonly slot?: number;
     }
   /** Another process wants the key that `token` holds. */
   | { readonly kind: 'wanted'; readonly key: string; readonly token: string }

@@ -1,17 +1,24 @@
 import { createHash } from 'node:crypto';
 import { processIdOf } from './lease-token.js';
 
-const MARK = 'shared ';
+/** Several readers, or permits. */
+const SEVERAL = /^(?:shared|permits) /;
 
 /**
- * @param value what the store has for a key: a token, or `shared`, and for each reader the end of its lease and its
- * token
+ * @param value what the store has for a key: a token, or `shared` or `permits`, and for each holder the end of its
+ * lease, the slot of a permit, and its token
  * @returns the tokens that have the key; none if it is not a call of ours that has it
  */
 export function tokensIn(value: string): readonly string[] {
-  if (!value.startsWith(MARK)) return processIdOf(value) === undefined ? [] : [value];
-  const readers = value.slice(MARK.length).split(' ');
-  return readers.map((it) => it.slice(it.indexOf(':') + 1)).filter((it) => processIdOf(it));
+  if (!SEVERAL.test(value)) return processIdOf(value) === undefined ? [] : [value];
+  const holders = value.split(' ').slice(1);
+  return holders.map((it) => it.slice(it.indexOf(':') + 1)).filter((it) => processIdOf(it));
+}
+
+/** @returns the slot of a permit in the value of a key */
+export function slotIn(value: string, token: string): number {
+  const holder = value.split(' ').find((it) => it.endsWith(`:${token}`));
+  return Number(/^\d+\/(\d+):/.exec(holder ?? '')?.[1] ?? 0);
 }
 
 /** @returns what stays the same in the value of a key as long as the same leases have it */

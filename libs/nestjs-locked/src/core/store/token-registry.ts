@@ -1,4 +1,4 @@
-import type { LockMode } from '../lock-mode.js';
+import type { KeyTerms } from '../lock-mode.js';
 import type { Clock } from '../time/clock.js';
 import { isTokenOf, leaseToken } from './lease-token.js';
 import type { InboxMessage } from './lock-store.js';
@@ -28,10 +28,10 @@ export class TokenRegistry {
   }
 
   /** @param looksItself whether no message about it can arrive now @param label of the call that requests the lease */
-  introduce(owner: TokenOwner, looksItself = false, label?: string, mode?: LockMode): string {
+  introduce(owner: TokenOwner, looksItself = false, label?: string, terms?: KeyTerms): string {
     // Microseconds, because a process may introduce more than a token in a millisecond.
     this.#latest = Math.max(this.#latest + 1, Math.floor(this.#clock.wallNow() * 1_000));
-    const token = leaseToken(this.#processId, this.#latest, looksItself, label, mode);
+    const token = leaseToken(this.#processId, this.#latest, looksItself, label, terms);
     this.#owners.set(token, { owner });
     return token;
   }

@@ -16,21 +16,19 @@ local token, other, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = leaveQueue(token, other)
 local mine = value and mineOf(value, token, other)
 if mine then return prolonged(value, mine, leaseMs) end
-local readers = readersOf(value)
-if value and not readers then return { 'left' } end
+local holders = value and holdersOf(value)
+if value and not holders then return { 'left' } end
 local live, isMore = living()
 if isMore then return { 'again' } end
-local headReads = live[1] and isReader(live[1].token)
-if isReader(token) and (headReads or not live[1]) then
-  local first, last = give(token, leaseMs, nil, nil, readers)
-  admitReaders()
-  return granted(token, first, last)
+if (not holders or admits(holders, token)) and isTurnOf(token, live[1]) then
+  local first, last, slot = give(token, leaseMs, nil, nil, holders)
+  letInBeside(token)
+  return granted(token, first, last, slot)
 end
-if readers then
-  if headReads then admitReaders() end
+if holders then
+  letIn()
   return { 'left' }
 end
-if not live[1] then return grant(token, leaseMs) end
 noticeLapse()
 handTo(live[1], live[2])
 return { 'left' }

@@ -1,4 +1,4 @@
-import { loneReadersLua } from './readers.lua.js';
+import { loneHoldersLua } from './holders.lua.js';
 import { RedisScript } from './redis-script.js';
 import { isProlonged } from './script-replies.js';
 
@@ -19,7 +19,7 @@ export const prolongScript = new RedisScript(
 -- ARGV token, leaseMs of each in turn
 -- returns how many were prolonged, and for each lease that was not { its number }, or that is wanted { its number, waiters }
 local call, try = redis.call, redis.pcall
-${loneReadersLua}
+${loneHoldersLua}
 local replies, queues, hasGT = { 0 }, {}, true
 for i = 2, #KEYS, 2 do queues[i / 2] = KEYS[i] end
 local areWanted = call('EXISTS', unpack(queues)) > 0
@@ -31,7 +31,7 @@ local function count(i)
 end
 
 local function prolongOneOf(lock, value, i)
-  return prolongReader(lock, value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), serverMs())
+  return prolongHolder(lock, value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), serverMs())
 end
 
 for i = 1, #queues do

@@ -1,13 +1,13 @@
 import { PROCESS_ID_DIGITS } from '../../core/store/lease-token.js';
 import { fenceLua } from './fence.lua.js';
-import { isReaderLua, readersLua } from './readers.lua.js';
+import { holdersLua, marksLua } from './holders.lua.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
  * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter. What a
  * script uses but does not define, such as `lock`, `heirs` and `tell`, is defined here.
  *
- * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX, or all readers (see `readersLua`)
+ * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX, or all that have it together (see `holdersLua`)
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
  *                            fence: a fencing token that no token in use exceeds, the same key for all locks unless
  *                            they may be on different servers; if it is ahead of the clock, followed by the time when
@@ -60,8 +60,8 @@ local function now()
   return micros
 end
 local function nowMs() return math.floor(now() / 1000) end
-${readersLua}
-${isReaderLua}
+${holdersLua}
+${marksLua}
 
 ${fenceLua(settings)}
 ${settings.inCluster ? "local node = '@' .. redis.call('CLUSTER', 'MYID')" : ''}
@@ -69,7 +69,7 @@ local function inboxOf(token) return inboxPrefix .. string.sub(token, 1, ${PROCE
 
 -- The process, the count and perhaps a label, separated by colons.
 local function isOurs(value)
-  return string.find(value .. ':', '^%x+:%d+s?:') ~= nil and string.find(value, ':', 1, true) == 33
+  return string.find(value .. ':', '^%x+:%d+[sp]?[%d/]*:') ~= nil and string.find(value, ':', 1, true) == 33
 end
 
 -- No messages reached the process of this token when it introduced it, so it polls.
@@ -77,23 +77,35 @@ local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS +
 
 local function foreign(value)
   if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
-  return readersIn(value, 0)[1] and 0 or 1
+  return holdersIn(value, 0)[1] and 0 or 1
 end
 
--- The readers that have the lock; nil if it is free, or if somebody has it alone.
-local function readersOf(value)
-  if not value then return nil end
-  if isOurs(value) and isReader(value) then return { { ends = nowMs() + redis.call('PTTL', lock), token = value } } end
-  local readers = readersIn(value, nowMs())
-  return readers[1] and readers
+-- Those that have the lock and may have it together with others; nil if somebody has it alone.
+local function holdersOf(value)
+  if isOurs(value) and markOf(value) ~= '' then
+    local slot = not isReader(value) and 0 or nil
+    return { { ends = nowMs() + redis.call('PTTL', lock), token = value, slot = slot } }
+  end
+  local holders = holdersIn(value, nowMs())
+  return holders[1] and holders
+end
+
+-- Whether they let in another one beside them.
+local function admits(holders, token)
+  local mark = markOf(token)
+  if mark == '' or mark ~= markOf(holders[1].token) then return false end
+  if mark == 's' then return true end
+  local taken, most = permitsOf(token)
+  for _, holder in ipairs(holders) do taken = taken + permitsOf(holder.token) end
+  return taken <= most
 end
 
 -- Whether this token has the lock, perhaps together with others.
 local function has(value, token)
   if not value or value == token then return value == token end
-  if not isReader(token) then return false end
-  for _, reader in ipairs(readersIn(value, nowMs())) do
-    if reader.token == token then return true end
+  if markOf(token) == '' then return false end
+  for _, holder in ipairs(holdersIn(value, nowMs())) do
+    if holder.token == token then return true end
   end
   return false
 end
@@ -111,10 +123,11 @@ local function tell(token, kind, ...)
   return type(heard) == 'number' and heard
 end
 
+-- A permit is given back after each call, so nobody need be asked for it.
 local function askFor(value)
-  if isOurs(value) then return tell(value, 'w') end
-  for i, reader in ipairs(readersIn(value, nowMs())) do
-    if i <= LOOK then tell(reader.token, 'w') end
+  if isOurs(value) then return markOf(value) ~= 'p' and tell(value, 'w') end
+  for i, holder in ipairs(holdersIn(value, nowMs())) do
+    if i <= LOOK and not holder.slot then tell(holder.token, 'w') end
   end
 end
 
@@ -145,35 +158,54 @@ local function join(token, score, old)
   return score
 end
 
--- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
--- if already known to the script; 'more' is how many are reserved after it. 'readers' have the lock already.
-local function give(token, ms, above, more, readers)
-  local first, last = mint(ms, above, more)
-  if readers then
-    readers[#readers + 1] = { ends = nowMs() + ms, token = token }
-    writeReaders(lock, readers, nowMs())
-  else
-    redis.call('SET', lock, token, 'PX', ms)
-  end
-  return first, last
+-- The least number that no permit has. As long as they fit, it is less than their number.
+local function freeSlot(holders)
+  local slot, isTaken = 0, {}
+  for _, holder in ipairs(holders) do isTaken[holder.slot] = true end
+  while isTaken[slot] do slot = slot + 1 end
+  return slot
 end
 
-local function granted(token, first, last) return { 'granted', token, first, last, waiters() } end
+-- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
+-- if already known to the script; 'more' is how many are reserved after it. 'holders' have the lock already. The third
+-- result is the slot of a permit, if it is not 0.
+local function give(token, ms, above, more, holders)
+  local first, last = mint(ms, above, more)
+  if not holders then
+    redis.call('SET', lock, token, 'PX', ms)
+    return first, last
+  end
+  local slot = holders[1].slot and freeSlot(holders)
+  holders[#holders + 1] = { ends = nowMs() + ms, token = token, slot = slot }
+  writeHolders(lock, holders, nowMs())
+  return first, last, slot ~= 0 and slot or nil
+end
+
+local function granted(token, first, last, slot)
+  return { 'granted', token, first, last, waiters(), slot and '', slot }
+end
 
 local function grant(token, leaseMs, above, more) return granted(token, give(token, leaseMs, above, more)) end
 
 -- Precondition: the token has the lock.
 local function prolong(value, token, leaseMs)
-  if value ~= token then return prolongReader(lock, value, token, tonumber(leaseMs), nowMs()) end
+  if value ~= token then return prolongHolder(lock, value, token, tonumber(leaseMs), nowMs()) end
   local ms = math.max(redis.call('PTTL', lock), tonumber(leaseMs))
   redis.call('PEXPIRE', lock, text(ms))
   return ms
 end
 
 -- The lock already belongs to the sender: its grant, or the reply to an earlier attempt, has not arrived.
-local function prolonged(value, token, leaseMs) return granted(token, mint(prolong(value, token, leaseMs))) end
+local function prolonged(value, token, leaseMs)
+  local slot
+  for _, holder in ipairs(holdersIn(value, nowMs())) do
+    if holder.token == token and holder.slot ~= 0 then slot = holder.slot end
+  end
+  local first, last = mint(prolong(value, token, leaseMs))
+  return granted(token, first, last, slot)
+end
 
--- With 'head', while readers have the lock and another waiter is the first: its token.
+-- With 'head', while others have the lock that may have it together, and another waiter is the first: its token.
 local function queued(token, score, ms, isForeign, head)
   return { 'queued', token, text(score), ms, isForeign, head and '', head }
 end
@@ -241,6 +273,12 @@ local function acceptFor(token)
   return looksItself(token) and text(math.min(tonumber(acceptMs), LOOK_LEASE_MS)) or acceptMs
 end
 
+-- Tells a waiter that it has the lock. Returns how many have heard it, or false if the server refuses.
+local function tellGrant(token, first, last, count, ms, slot)
+  if slot then return tell(token, 'p', slot, first, last, count, ms) end
+  return tell(token, 'g', first, last, count, ms)
+end
+
 -- Lets in all readers that wait and listen, and drops the others, beside those that have the lock, which is written
 -- once for all. Each is told what it would have been told if it were the only one.
 local function admitReaders()
@@ -262,7 +300,7 @@ local function admitReaders()
     from = from + LOOK
   until #entries < 2 * LOOK or from >= MOST_DROPPED
   if not waiting[1] then return end
-  local readers, admitted, gone, untold = readersOf(redis.call('GET', lock)), {}, {}, {}
+  local readers, admitted, gone, untold = holdersOf(redis.call('GET', lock)), {}, {}, {}
   for i, waiter in ipairs(waiting) do
     gone[i] = waiter.token
     if not waiter.isDead then
@@ -273,49 +311,73 @@ local function admitReaders()
     end
   end
   redis.call('ZREM', queue, unpack(gone))
-  writeReaders(lock, readers, nowMs())
+  writeHolders(lock, readers, nowMs())
   local count = waiters()
   for _, waiter in ipairs(admitted) do
-    if not looksItself(waiter.token) and not tell(waiter.token, 'g', waiter.first, waiter.last, count, waiter.ms) then
+    if not looksItself(waiter.token) and not tellGrant(waiter.token, waiter.first, waiter.last, count, waiter.ms) then
       untold[#untold + 1] = waiter
     end
   end
   for _, waiter in ipairs(untold) do
-    removeReader(lock, redis.call('GET', lock), waiter.token, nowMs())
+    removeHolder(lock, redis.call('GET', lock), waiter.token, nowMs())
     join(waiter.token, waiter.score)
   end
 end
 
--- Called when readers have the lock and a waiter has gone: perhaps it kept others out, which only read.
-local function letReadersIn()
-  local live = living()
-  if live[1] and isReader(live[1].token) then admitReaders() end
+-- Grants the lock to a waiter: the free lock, or a share in it beside its holders. Returns how long the grant lasts
+-- unless accepted; false means that it could not be published, and was undone.
+local function grantTo(waiter, above, holders)
+  local ms = acceptFor(waiter.token)
+  local first, last, slot = give(waiter.token, ms, above, nil, holders)
+  if not looksItself(waiter.token) and not tellGrant(waiter.token, first, last, waiters() - 1, ms, slot) then
+    if holders then removeHolder(lock, redis.call('GET', lock), waiter.token, nowMs()) else redis.call('DEL', lock) end
+    return false
+  end
+  redis.call('ZREM', queue, waiter.token)
+  return tonumber(ms)
 end
 
--- Takes the lock from one of several readers. Returns whether others read on; if not, it is left with this one alone.
-local function leaveReaders(value, token)
-  local othersRead = removeReader(lock, value, token, nowMs())
-  if othersRead then pcall(letReadersIn) end
-  return othersRead
+-- Called when others have the lock that may have it together, and one of them or of the waiters has gone: perhaps it
+-- kept others out. Nobody passes the first in the queue.
+local function letIn()
+  for _ = 1, LOOK do
+    local live = living()
+    local value = redis.call('GET', lock)
+    local holders = value and holdersOf(value)
+    if not live[1] or not holders or not admits(holders, live[1].token) then return end
+    if isReader(live[1].token) then return admitReaders() end
+    if not grantTo(live[1], nil, holders) then return end
+  end
 end
+
+-- Called when a waiter has got the lock: the turn of one reader is the turn of all that wait, and there may be room for
+-- more permits.
+local function letInBeside(token)
+  if isReader(token) then admitReaders() elseif markOf(token) == 'p' then letIn() end
+end
+
+-- Takes the lock from one of several holders. Returns whether others have it; if not, it is left with this one alone.
+local function leaveHolders(value, token)
+  local othersHave = removeHolder(lock, value, token, nowMs())
+  if othersHave then pcall(letIn) end
+  return othersHave
+end
+
+-- Whether a waiter that stands nowhere in the queue is not behind its first: readers have their turn together.
+local function isTurnOf(token, head) return not head or (isReader(token) and isReader(head.token)) end
 
 -- Grants the free lock to a waiter, and informs the next waiter. Returns how long the grant lasts unless accepted;
 -- false means that it could not be published, so the lock stays free.
 local function handTo(waiter, nextWaiter, above)
-  local ms = acceptFor(waiter.token)
-  local first, last = give(waiter.token, ms, above)
-  if not looksItself(waiter.token) and not tell(waiter.token, 'g', first, last, waiters() - 1, ms) then
-    redis.call('DEL', lock)
-    return false
-  end
-  redis.call('ZREM', queue, waiter.token)
-  if isReader(waiter.token) then
-    pcall(admitReaders)
+  local ms = grantTo(waiter, above)
+  if not ms then return false end
+  if markOf(waiter.token) ~= '' then
+    pcall(letInBeside, waiter.token)
     local head = redis.pcall('ZRANGE', queue, 0, 0)
     nextWaiter = head[1] and { token = head[1] }
   end
-  tellNext(nextWaiter, ms)
-  return tonumber(ms)
+  tellNext(nextWaiter, text(ms))
+  return ms
 end
 
 -- The number after the highest one that the holder has used, so that the rest of its block is not lost. nil if that is
@@ -378,15 +440,12 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
   local value = redis.call('GET', lock)
   local mine = value and mineOf(value, me, old)
   if mine then return prolonged(value, mine, leaseMs) end
-  local areReading = value and foreign(value) == 0 and (isReader(value) or string.sub(value, 1, 7) == 'shared ')
-  if areReading and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then
-    redis.call('ZREM', queue, silent)
-  end
-  local reads = isReader(me)
-  local readers = reads and readersOf(value) or nil
-  local isTaken = value and not readers
+  local holders = value and holdersOf(value)
+  if holders and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then redis.call('ZREM', queue, silent) end
+  local beside = holders and admits(holders, me) and holders or nil
+  local isTaken = value and not beside
   if not isTaken and redis.call('EXISTS', queue) == 0 then
-    return granted(me, give(me, leaseMs, nil, 0, readers))
+    return granted(me, give(me, leaseMs, nil, 0, beside))
   end
   if isTaken and nowait then
     askFor(value)
@@ -398,24 +457,28 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
     live, isMore = living(old, me)
     if isMore then return { 'again' } end
     if not value then noticeLapse() end
-    local isNext = not live[1] or (score and score <= live[1].score)
-    if isNext or (reads and isReader(live[1].token)) then
+    if isTurnOf(me, live[1]) or (score and score <= live[1].score) then
       redis.call('ZREM', queue, old, me)
-      local first, last = give(me, leaseMs, nil, nil, readers)
-      if reads then admitReaders() end
-      return granted(me, first, last)
+      local first, last, slot = give(me, leaseMs, nil, nil, beside)
+      letInBeside(me)
+      return granted(me, first, last, slot)
     end
-    if nowait and readers then
+    if nowait and beside then
+      if beside[1].slot then letIn() end
       askFor(value)
       return busy(value)
     end
   end
   if value then
     score = join(me, score, old)
+    if beside and beside[1].slot then letIn() end
     askFor(value)
     local ms = redis.call('PTTL', lock)
+    for _, holder in ipairs(holders or {}) do
+      if holder.slot and markOf(me) == 'p' then ms = math.min(ms, math.max(0, holder.ends - nowMs())) end
+    end
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
-    local head = areReading and redis.call('ZRANGE', queue, 0, 0)[1]
+    local head = holders and redis.call('ZRANGE', queue, 0, 0)[1]
     return queued(me, score, ms, foreign(value), head and head ~= me and head or nil)
   end
   if nowait then

@@ -24,7 +24,9 @@ local function release(token, used, newToken, leaseMs, keepMs, waitedMs)
     reply[6] = 'lost' -- appended last: the old token was not in the lock any more
     return reply
   end
-  if value ~= token and leaveReaders(value, token) then return { 'released' } end
+  if value ~= token and leaveHolders(value, token) then
+    return newToken == '' and { 'released' } or take(newToken, newToken, leaseMs, false, '')
+  end
   local live, isMore, unknown = heirs()
   if isMore then return { 'again' } end
   if newToken == '' then

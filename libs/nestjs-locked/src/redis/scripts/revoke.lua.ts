@@ -4,7 +4,7 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Takes the key from its holder, or from all readers, who are notified at once; the next waiter gets the key a second
+ * Takes the key from its holder, or from all that have it together, who are notified at once; the next waiter gets the key a second
  * later. The variable `lock` and all functions except those of Redis and Lua are in `protocolLua`.
  */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>
@@ -18,10 +18,10 @@ ${protocolLua(settings)}
 local REVOKED_MS = ${REVOKED_MS}
 local value = redis.call('GET', lock)
 if not value or string.find(value, '^revoked:') then return false end
-local readers = readersIn(value, 0)
+local holders = holdersIn(value, 0)
 local tokens = {}
-for i, reader in ipairs(readers) do tokens[i] = reader.token end
-if ARGV[2] and (readers[1] and table.concat(tokens, ' ') or value) ~= ARGV[2] then return false end
+for i, holder in ipairs(holders) do tokens[i] = holder.token end
+if ARGV[2] and (holders[1] and table.concat(tokens, ' ') or value) ~= ARGV[2] then return false end
 local live = heirs()
 writeDespiteLack()
 redis.call('SET', lock, 'revoked:' .. ARGV[1], 'PX', REVOKED_MS)

@@ -172,14 +172,15 @@ function grantedAtOnce(token: string, fence: number): Granted {
   return { kind: 'granted', token, fence, blockEnd: fence, waiters: 0 };
 }
 
-function granted([token, fence, blockEnd, waiters]: unknown[]): Granted {
-  return {
+function granted([token, fence, blockEnd, waiters, , slot]: unknown[]): Granted {
+  const reply = {
     kind: 'granted',
     token: String(token),
     fence: number(fence),
     blockEnd: number(blockEnd),
     waiters: number(waiters),
-  };
+  } as const;
+  return slot === undefined ? reply : { ...reply, slot: number(slot) };
 }
 
 function queued([token, score, pttl, foreign, , head]: unknown[]): Queued {

@@ -1,4 +1,4 @@
-import { loneReadersLua } from './readers.lua.js';
+import { loneHoldersLua } from './holders.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
@@ -10,12 +10,12 @@ export const shortReleaseScript = new RedisScript(
   `
 -- KEYS lock · ARGV[1] token · ARGV[2] keepMs: the key stays taken for this long, by nobody; 0 = it is free
 -- returns released | lost
-${loneReadersLua}
+${loneHoldersLua}
 local value = redis.call('GET', KEYS[1])
 if value ~= ARGV[1] then
-  local othersRead = value and removeReader(KEYS[1], value, ARGV[1], serverMs())
-  if othersRead then return 'released' end
-  if othersRead == nil or not value then return 'lost' end
+  local othersHave = value and removeHolder(KEYS[1], value, ARGV[1], serverMs())
+  if othersHave then return 'released' end
+  if othersHave == nil or not value then return 'lost' end
 end
 if ARGV[2] == '0' then
   redis.call('DEL', KEYS[1])

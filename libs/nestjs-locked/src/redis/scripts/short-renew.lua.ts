@@ -1,4 +1,4 @@
-import { loneReadersLua } from './readers.lua.js';
+import { loneHoldersLua } from './holders.lua.js';
 import { RedisScript } from './redis-script.js';
 
 /**
@@ -11,13 +11,13 @@ export const shortRenewScript = new RedisScript(
   `
 -- KEYS lock · ARGV[1] token · ARGV[2] leaseMs
 -- returns as renew, for one lease: { 0, 0 }, or {} = not yours
-${loneReadersLua}
+${loneHoldersLua}
 local value = redis.call('GET', KEYS[1])
 if value == ARGV[1] then
   redis.call('PEXPIRE', KEYS[1], text(math.max(redis.call('PTTL', KEYS[1]), tonumber(ARGV[2]))))
   return { { 0, 0 } }
 end
-local isReader = value and prolongReader(KEYS[1], value, ARGV[1], tonumber(ARGV[2]), serverMs())
-return { isReader and { 0, 0 } or {} }
+local isOurs = value and prolongHolder(KEYS[1], value, ARGV[1], tonumber(ARGV[2]), serverMs())
+return { isOurs and { 0, 0 } or {} }
 `,
 );

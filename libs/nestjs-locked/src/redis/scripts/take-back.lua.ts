@@ -31,10 +31,10 @@ local function takeBack(token, other, used, keepMs)
   if not value and keepMs > 0 then return keepFree(token, keepMs) end
   local mine = value and mineOf(value, token, other)
   if not mine then
-    if readersOf(value) then pcall(letReadersIn) end
+    if value and holdersOf(value) then pcall(letIn) end
     return false
   end
-  if value ~= mine and leaveReaders(value, mine) then return false end
+  if value ~= mine and leaveHolders(value, mine) then return false end
   local live, isMore = heirs()
   if not isMore then giveUp(mine, live, used, keepMs) end
   return isMore

@@ -178,7 +178,7 @@ function waitsFor(
 /** One order for all transactions, so that no two can each be first where the other waits. */
 function inOneOrder(holds: readonly GuardingHold[]): readonly Hold[] {
   return holds
-    .filter(({ hold }) => !hold.isShared)
+    .filter(({ hold }) => !hold.isShared && !hold.isPermit)
     .sort(
       (a, b) => byBytes(a.locks.orderedBy, b.locks.orderedBy) || byBytes(a.hold.key, b.hold.key),
     )

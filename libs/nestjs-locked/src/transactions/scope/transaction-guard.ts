@@ -70,11 +70,13 @@ export class TransactionGuard {
     return holds.filter(({ locks, hold }) => this.#claimed.get(locks)?.get(hold.key) === false);
   }
 
-  /** Those of the holds that the transaction still has to claim. */
+  /** Those of the holds that the transaction still has to claim. There is no order among permits to enforce. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
     return holds.filter(
       ({ locks, hold }) =>
-        this.#fenceOf(locks) !== undefined && this.#claimed.get(locks)?.get(hold.key) !== true,
+        !hold.isPermit &&
+        this.#fenceOf(locks) !== undefined &&
+        this.#claimed.get(locks)?.get(hold.key) !== true,
     );
   }
 

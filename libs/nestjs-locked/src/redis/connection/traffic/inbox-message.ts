@@ -1,4 +1,4 @@
-import type { StoreMessage } from '../../../core/store/lock-store.js';
+import type { InboxMessage, StoreMessage } from '../../../core/store/lock-store.js';
 
 /** The message that we publish to our own inbox. */
 export interface ProbeMessage {
@@ -7,12 +7,13 @@ export interface ProbeMessage {
 }
 
 /**
- * Reads what the scripts publish: g is a grant, w says that the key is wanted, h that the waiter is at the head of the
+ * Reads what the scripts publish: g is a grant, p that of a permit with a slot other than 0, w says that the key is wanted, h that the waiter is at the head of the
  * queue, and r that the lease was revoked; q is a question about the call that has the key, and a an answer to one. The
  * key, or the text of an answer, comes last because it is the only part that may contain spaces. A process ignores
  * what its version does not know.
  *
  *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <key>
+ *     p <token> <slot> <fence> <blockEnd> <waiters> <acceptMs> <key>
  *     w <token> <key>
  *     h <token> <ms> <key>
  *     r <token> <key>
@@ -26,18 +27,12 @@ export function parseInboxMessage(text: string): StoreMessage | ProbeMessage | u
   const [kind, token, ...rest] = text.split(' ');
   if (token === undefined) return undefined;
   switch (kind) {
-    case 'g': {
-      const [fence, blockEnd, waiters, acceptMs] = rest.slice(0, 4).map(Number);
-      if (![fence, blockEnd, waiters, acceptMs].every(Number.isFinite)) return undefined;
-      return {
-        kind: 'grant',
-        token,
-        fence: fence as number,
-        blockEnd: blockEnd as number,
-        waiters: waiters as number,
-        acceptMs: acceptMs as number,
-        key: rest.slice(4).join(' '),
-      };
+    case 'g':
+      return grantOf(token, rest);
+    case 'p': {
+      const slot = Number(rest[0]);
+      const grant = grantOf(token, rest.slice(1));
+      return grant !== undefined && Number.isFinite(slot) ? { ...grant, slot } : undefined;
     }
     case 'w':
       return { kind: 'wanted', token, key: rest.join(' ') };
@@ -63,4 +58,20 @@ export function parseInboxMessage(text: string): StoreMessage | ProbeMessage | u
     default:
       return undefined;
   }
+}
+
+type Grant = Extract<InboxMessage, { kind: 'grant' }>;
+
+function grantOf(token: string, rest: readonly string[]): Grant | undefined {
+  const [fence, blockEnd, waiters, acceptMs] = rest.slice(0, 4).map(Number);
+  if (![fence, blockEnd, waiters, acceptMs].every(Number.isFinite)) return undefined;
+  return {
+    kind: 'grant',
+    token,
+    fence: fence as number,
+    blockEnd: blockEnd as number,
+    waiters: waiters as number,
+    acceptMs: acceptMs as number,
+    key: rest.slice(4).join(' '),
+  };
 }
