@@ -69,6 +69,25 @@ export class Party {
     return reply;
   }
 
+  /** A token that takes so many permits of so many. */
+  permit(permits: number, weight = 1): string {
+    return `${this.token()}p${weight}/${permits}`;
+  }
+
+  /** Gets a permit at once. */
+  async admitted(permits: number, weight = 1, leaseMs = LEASE_MS): Promise<Granted> {
+    const reply = await this.ask(this.permit(permits, weight), { leaseMs });
+    equal(reply.kind, 'granted');
+    return reply;
+  }
+
+  /** Waits for a permit. */
+  async waitsForPermit(permits: number, weight = 1): Promise<Queued> {
+    const reply = await this.ask(this.permit(permits, weight));
+    equal(reply.kind, 'queued');
+    return reply;
+  }
+
   async acquired(leaseMs = LEASE_MS): Promise<Granted> {
     const reply = await this.ask(this.token(), { leaseMs });
     equal(reply.kind, 'granted');
@@ -120,7 +139,7 @@ export class Party {
 
   /** @param silent the first in the queue, which has stopped */
   recheck({ token, position }: Queued, silent?: string) {
-    const newToken = token.endsWith('s') ? this.reader() : this.token();
+    const newToken = `${this.token()}${/(?:s|p\d+\/\d+)?$/.exec(token)?.[0] ?? ''}`;
     const command = { key: this.#key, token, newToken, leaseMs: LEASE_MS, position };
     return this.store.recheck(silent === undefined ? command : { ...command, silent });
   }
@@ -142,7 +161,7 @@ export class Party {
   /** Appends this many waiters to the queue, each of a process that no longer exists. */
   async abandoned(count: number, mode: LockMode = 'exclusive'): Promise<void> {
     const asked = Array.from({ length: Math.min(count, 100) }, () =>
-      this.ask(leaseToken(newProcessId(), 1, false, undefined, mode)),
+      this.ask(leaseToken(newProcessId(), 1, false, undefined, { mode })),
     );
     for (const { kind } of await Promise.all(asked)) equal(kind, 'queued');
     if (count > asked.length) await this.abandoned(count - asked.length, mode);

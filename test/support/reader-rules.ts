@@ -240,7 +240,7 @@ export const READER_RULES: Readonly<Record<string, Rule>> = {
   },
   'a reader that polls is let in with the others': async ({ a, b }) => {
     const held = await a.acquired();
-    const polling = leaseToken(b.store.processId, 77, true, undefined, 'shared');
+    const polling = leaseToken(b.store.processId, 77, true, undefined, { mode: 'shared' });
     equal((await b.ask(polling)).kind, 'queued');
     const reader = await a.waitsToRead();
     await a.release(held.token, held.fence);

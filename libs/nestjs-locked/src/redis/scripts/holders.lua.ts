@@ -1,3 +1,6 @@
+/** How many characters the end of a lease and a slot have at most, with what is between and before them. */
+const LONGEST_END = 24;
+
 /**
  * The value of a lock that several have together. Readers: 'shared', and for each the end of its lease, in milliseconds
  * of server time, and its token. Permits: 'permits', and for each the same with its slot, the least number that no other
@@ -11,7 +14,8 @@
  * What another client has written is no such holder, however it begins: it has the lock alone.
  *
  * The lock ends with the last of its holders, not with whoever wrote last. A holder whose time is over is left out when
- * the value is written the next time. Needs `text`.
+ * the value is written the next time. A value may have a thousand holders, so no command takes it apart: it is searched,
+ * and pieces of it are cut out and put together. Needs `text`.
  */
 export const holdersLua = `
 local function holdersIn(value, nowMs)
@@ -25,44 +29,75 @@ local function holdersIn(value, nowMs)
   return holders
 end
 
--- A server out of memory accepts SET after a write that needs no memory, such as PEXPIRE: even then, a lease must be
--- prolonged.
-local function writeHolders(lock, holders, nowMs)
-  local last, parts = 0, { holders[1].slot and 'permits' or 'shared' }
-  for i, holder in ipairs(holders) do
-    last = math.max(last, holder.ends)
-    parts[i + 1] = text(holder.ends) .. (holder.slot and '/' .. text(holder.slot) or '') .. ':' .. holder.token
+local function entry(ends, slot, token) return ' ' .. text(ends) .. (slot and '/' .. text(slot) or '') .. ':' .. token end
+
+-- Where the entry of this holder begins and ends in the value, the end of its lease, and its slot; nil if it has none,
+-- or if its time is over. No token or label contains a space.
+local function entryOf(value, token, nowMs)
+  local first, last = string.find(value, ':' .. token, 1, true)
+  while first do
+    local isWhole = last == #value or string.find(value, '^ ', last + 1)
+    local before = string.sub(value, math.max(1, first - ${LONGEST_END}), first - 1)
+    local at, ends, slot = string.match(before, '() (%d+)/?(%d*)$')
+    if isWhole and at then
+      if tonumber(ends) <= nowMs then return nil end
+      return first - #before + at - 1, last, tonumber(ends), tonumber(slot)
+    end
+    first, last = string.find(value, ':' .. token, last + 1, true)
   end
-  local isPlain = not holders[2] and (holders[1].slot or 0) == 0
-  local value = isPlain and holders[1].token or table.concat(parts, ' ')
-  redis.call('PEXPIRE', lock, text(last - nowMs))
-  redis.call('SET', lock, value, 'PX', text(last - nowMs))
+end
+
+-- The value without the holders whose time is over.
+local function present(value, nowMs)
+  for ends in string.gmatch(value, ' (%d+)%S+') do
+    if tonumber(ends) <= nowMs then
+      return (string.gsub(value, ' (%d+)%S+', function(its) return tonumber(its) <= nowMs and '' or nil end))
+    end
+  end
+  return value
+end
+
+-- A value with a single holder that is written like any other lock is written so. A server out of memory accepts SET
+-- after a write that needs no memory, such as PEXPIRE: even then, a lease must be prolonged.
+local function writeHolders(lock, value, ms)
+  local lone = string.match(value, '^%a+ %d+:(%S+)$') or string.match(value, '^%a+ %d+/0:(%S+)$')
+  redis.call('PEXPIRE', lock, text(ms))
+  redis.call('SET', lock, lone or value, 'PX', text(ms))
+end
+
+-- Adds a holder to those in the value, or several, with leases of this length.
+local function addHolders(lock, value, entries, ms)
+  writeHolders(lock, value .. entries, math.max(redis.call('PTTL', lock), ms))
 end
 
 -- Prolongs the lease of one of several holders. Returns its length, or nil if it is none of them.
 local function prolongHolder(lock, value, token, leaseMs, nowMs)
-  local holders, ms = holdersIn(value, nowMs), nil
-  for _, holder in ipairs(holders) do
-    if holder.token == token then
-      holder.ends = math.max(holder.ends, nowMs + leaseMs)
-      ms = holder.ends - nowMs
-    end
-  end
-  if ms then writeHolders(lock, holders, nowMs) end
+  value = present(value, nowMs)
+  local first, last, ends, slot = entryOf(value, token, nowMs)
+  if not first then return nil end
+  local ms = math.max(ends - nowMs, leaseMs)
+  local prolonged = entry(nowMs + ms, slot, token)
+  addHolders(lock, string.sub(value, 1, first - 1) .. prolonged, string.sub(value, last + 1), ms)
   return ms
 end
 
 -- Ends the lease of one of several holders. Returns whether others have the lock; nil if it is none of them. If no
 -- others have it, its token is the value, as if it had had the lock alone.
 local function removeHolder(lock, value, token, nowMs)
-  local others, own = {}, nil
-  for _, holder in ipairs(holdersIn(value, nowMs)) do
-    if holder.token == token then own = holder else others[#others + 1] = holder end
+  local first, last, ends = entryOf(value, token, nowMs)
+  if not first then return nil end
+  local others, ms = string.sub(value, 1, first - 1) .. string.sub(value, last + 1), redis.call('PTTL', lock)
+  if ends - nowMs > ms - 10 then -- perhaps the last of all, so that the lock ends earlier now
+    local latest = 0
+    for digits in string.gmatch(others, ' (%d+)%S+') do latest = math.max(latest, tonumber(digits)) end
+    ms = latest - nowMs
   end
-  if not own then return nil end
-  own.slot = nil
-  writeHolders(lock, others[1] and others or { own }, nowMs)
-  return others[1] ~= nil
+  if ms <= 0 then
+    writeHolders(lock, 'shared' .. entry(ends, nil, token), ends - nowMs)
+    return false
+  end
+  writeHolders(lock, others, ms)
+  return true
 end
 `;
 

@@ -16,16 +16,18 @@ local token, other, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = leaveQueue(token, other)
 local mine = value and mineOf(value, token, other)
 if mine then return prolonged(value, mine, leaseMs) end
-local holders = value and holdersOf(value)
-if value and not holders then return { 'left' } end
+local mark = markIn(value)
+local areJoint = mark == 's' or mark == 'p'
+if value and not areJoint then return { 'left' } end
 local live, isMore = living()
 if isMore then return { 'again' } end
-if (not holders or admits(holders, token)) and isTurnOf(token, live[1]) then
-  local first, last, slot = give(token, leaseMs, nil, nil, holders)
+local holders, slot = besides(value, token)
+if (not value or holders) and isTurnOf(token, live[1]) then
+  local first, last, its = give(token, leaseMs, nil, nil, holders, slot)
   letInBeside(token)
-  return granted(token, first, last, slot)
+  return granted(token, first, last, its)
 end
-if holders then
+if value then
   letIn()
   return { 'left' }
 end

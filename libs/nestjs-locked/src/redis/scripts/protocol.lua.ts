@@ -75,39 +75,50 @@ end
 -- No messages reached the process of this token when it introduced it, so it polls.
 local function looksItself(token) return string.sub(token, ${PROCESS_ID_DIGITS + 2}, ${PROCESS_ID_DIGITS + 2}) == '0' end
 
+-- As markOf, of all that have the lock; nil if it is free, or if somebody else than a call of ours has it.
+local function markIn(value)
+  if not value then return nil end
+  if isOurs(value) then return markOf(value) end
+  return string.match(value, '^shared %d+:%x+:%d+(s)') or string.match(value, '^permits %d+/%d+:%x+:%d+(p)')
+end
+
 local function foreign(value)
   if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
-  return holdersIn(value, 0)[1] and 0 or 1
+  return markIn(value) and 0 or 1
 end
 
--- Those that have the lock and may have it together with others; nil if somebody has it alone.
-local function holdersOf(value)
-  if isOurs(value) and markOf(value) ~= '' then
-    local slot = not isReader(value) and 0 or nil
-    return { { ends = nowMs() + redis.call('PTTL', lock), token = value, slot = slot } }
-  end
-  local holders = holdersIn(value, nowMs())
-  return holders[1] and holders
+-- Those that have the lock, as one of several; the slot of a permit that has it alone is 0.
+local function asSeveral(value)
+  if not isOurs(value) then return value end
+  local ends = nowMs() + redis.call('PTTL', lock)
+  return isReader(value) and 'shared' .. entry(ends, nil, value) or 'permits' .. entry(ends, 0, value)
 end
 
--- Whether they let in another one beside them.
-local function admits(holders, token)
+-- Whether they let in this one beside them: the value without those whose time is over and, for a permit, the least slot
+-- that none of them has. As long as they fit, it is less than their number.
+local function besides(value, token)
   local mark = markOf(token)
-  if mark == '' or mark ~= markOf(holders[1].token) then return false end
-  if mark == 's' then return true end
+  if mark == '' or mark ~= markIn(value) then return nil end
   local taken, most = permitsOf(token)
-  for _, holder in ipairs(holders) do taken = taken + permitsOf(holder.token) end
-  return taken <= most
+  local slot, areTaken, ms, isOver = mark == 'p' and 0 or nil, {}, nowMs(), false
+  value = asSeveral(value)
+  for ends, its, weight in string.gmatch(value, ' (%d+)/?(%d*):%x+:%d+[sp](%d*)%S*') do
+    if tonumber(ends) <= ms then
+      isOver = true
+    elseif slot then
+      taken, areTaken[tonumber(its)] = taken + weight, true
+    end
+  end
+  if isOver then value = present(value, ms) end
+  while areTaken[slot] do slot = slot + 1 end
+  if not slot or taken <= most then return value, slot end
 end
 
 -- Whether this token has the lock, perhaps together with others.
 local function has(value, token)
   if not value or value == token then return value == token end
   if markOf(token) == '' then return false end
-  for _, holder in ipairs(holdersIn(value, nowMs())) do
-    if holder.token == token then return true end
-  end
-  return false
+  return entryOf(value, token, nowMs()) ~= nil
 end
 
 -- Which of the two tokens of a waiter has the lock; nil if neither.
@@ -158,26 +169,16 @@ local function join(token, score, old)
   return score
 end
 
--- The least number that no permit has. As long as they fit, it is less than their number.
-local function freeSlot(holders)
-  local slot, isTaken = 0, {}
-  for _, holder in ipairs(holders) do isTaken[holder.slot] = true end
-  while isTaken[slot] do slot = slot + 1 end
-  return slot
-end
-
 -- The fence is written first: if that fails, the lock must not be written either. 'above' is the least number to issue,
--- if already known to the script; 'more' is how many are reserved after it. 'holders' have the lock already. The third
--- result is the slot of a permit, if it is not 0.
-local function give(token, ms, above, more, holders)
+-- if already known to the script; 'more' is how many are reserved after it. 'holders' and 'slot' are what 'besides' says.
+-- The third result is the slot, if it is not 0.
+local function give(token, ms, above, more, holders, slot)
   local first, last = mint(ms, above, more)
-  if not holders then
+  if holders then
+    addHolders(lock, holders, entry(nowMs() + ms, slot, token), tonumber(ms))
+  else
     redis.call('SET', lock, token, 'PX', ms)
-    return first, last
   end
-  local slot = holders[1].slot and freeSlot(holders)
-  holders[#holders + 1] = { ends = nowMs() + ms, token = token, slot = slot }
-  writeHolders(lock, holders, nowMs())
   return first, last, slot ~= 0 and slot or nil
 end
 
@@ -197,12 +198,9 @@ end
 
 -- The lock already belongs to the sender: its grant, or the reply to an earlier attempt, has not arrived.
 local function prolonged(value, token, leaseMs)
-  local slot
-  for _, holder in ipairs(holdersIn(value, nowMs())) do
-    if holder.token == token and holder.slot ~= 0 then slot = holder.slot end
-  end
+  local _, _, _, slot = entryOf(value, token, nowMs())
   local first, last = mint(prolong(value, token, leaseMs))
-  return granted(token, first, last, slot)
+  return granted(token, first, last, slot ~= 0 and slot or nil)
 end
 
 -- With 'head', while others have the lock that may have it together, and another waiter is the first: its token.
@@ -300,18 +298,20 @@ local function admitReaders()
     from = from + LOOK
   until #entries < 2 * LOOK or from >= MOST_DROPPED
   if not waiting[1] then return end
-  local readers, admitted, gone, untold = holdersOf(redis.call('GET', lock)), {}, {}, {}
+  local value, entries, longest = asSeveral(redis.call('GET', lock)), {}, 0
+  local admitted, gone, untold = {}, {}, {}
   for i, waiter in ipairs(waiting) do
     gone[i] = waiter.token
     if not waiter.isDead then
       local ms = acceptFor(waiter.token)
       waiter.ms, waiter.first, waiter.last = ms, mint(ms, nil, 0)
-      readers[#readers + 1] = { ends = nowMs() + ms, token = waiter.token }
+      entries[#entries + 1] = entry(nowMs() + ms, nil, waiter.token)
+      longest = math.max(longest, tonumber(ms))
       admitted[#admitted + 1] = waiter
     end
   end
   redis.call('ZREM', queue, unpack(gone))
-  writeHolders(lock, readers, nowMs())
+  addHolders(lock, value, table.concat(entries), longest)
   local count = waiters()
   for _, waiter in ipairs(admitted) do
     if not looksItself(waiter.token) and not tellGrant(waiter.token, waiter.first, waiter.last, count, waiter.ms) then
@@ -326,9 +326,9 @@ end
 
 -- Grants the lock to a waiter: the free lock, or a share in it beside its holders. Returns how long the grant lasts
 -- unless accepted; false means that it could not be published, and was undone.
-local function grantTo(waiter, above, holders)
+local function grantTo(waiter, above, holders, freeSlot)
   local ms = acceptFor(waiter.token)
-  local first, last, slot = give(waiter.token, ms, above, nil, holders)
+  local first, last, slot = give(waiter.token, ms, above, nil, holders, freeSlot)
   if not looksItself(waiter.token) and not tellGrant(waiter.token, first, last, waiters() - 1, ms, slot) then
     if holders then removeHolder(lock, redis.call('GET', lock), waiter.token, nowMs()) else redis.call('DEL', lock) end
     return false
@@ -342,11 +342,11 @@ end
 local function letIn()
   for _ = 1, LOOK do
     local live = living()
-    local value = redis.call('GET', lock)
-    local holders = value and holdersOf(value)
-    if not live[1] or not holders or not admits(holders, live[1].token) then return end
-    if isReader(live[1].token) then return admitReaders() end
-    if not grantTo(live[1], nil, holders) then return end
+    if not live[1] then return end
+    local holders, slot = besides(redis.call('GET', lock), live[1].token)
+    if not holders then return end
+    if not slot then return admitReaders() end
+    if not grantTo(live[1], nil, holders, slot) then return end
   end
 end
 
@@ -440,12 +440,13 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
   local value = redis.call('GET', lock)
   local mine = value and mineOf(value, me, old)
   if mine then return prolonged(value, mine, leaseMs) end
-  local holders = value and holdersOf(value)
-  if holders and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then redis.call('ZREM', queue, silent) end
-  local beside = holders and admits(holders, me) and holders or nil
+  local mark = markIn(value)
+  local areJoint = mark == 's' or mark == 'p'
+  if areJoint and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then redis.call('ZREM', queue, silent) end
+  local beside, slot = besides(value, me)
   local isTaken = value and not beside
   if not isTaken and redis.call('EXISTS', queue) == 0 then
-    return granted(me, give(me, leaseMs, nil, 0, beside))
+    return granted(me, give(me, leaseMs, nil, 0, beside, slot))
   end
   if isTaken and nowait then
     askFor(value)
@@ -459,26 +460,26 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
     if not value then noticeLapse() end
     if isTurnOf(me, live[1]) or (score and score <= live[1].score) then
       redis.call('ZREM', queue, old, me)
-      local first, last, slot = give(me, leaseMs, nil, nil, beside)
+      local first, last, its = give(me, leaseMs, nil, nil, beside, slot)
       letInBeside(me)
-      return granted(me, first, last, slot)
+      return granted(me, first, last, its)
     end
     if nowait and beside then
-      if beside[1].slot then letIn() end
+      if slot then letIn() end
       askFor(value)
       return busy(value)
     end
   end
   if value then
     score = join(me, score, old)
-    if beside and beside[1].slot then letIn() end
+    if slot then letIn() end
     askFor(value)
     local ms = redis.call('PTTL', lock)
-    for _, holder in ipairs(holders or {}) do
-      if holder.slot and markOf(me) == 'p' then ms = math.min(ms, math.max(0, holder.ends - nowMs())) end
+    if mark == 'p' and markOf(me) == 'p' then
+      for _, holder in ipairs(holdersIn(value, nowMs())) do ms = math.min(ms, holder.ends - nowMs()) end
     end
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
-    local head = holders and redis.call('ZRANGE', queue, 0, 0)[1]
+    local head = areJoint and redis.call('ZRANGE', queue, 0, 0)[1]
     return queued(me, score, ms, foreign(value), head and head ~= me and head or nil)
   end
   if nowait then
