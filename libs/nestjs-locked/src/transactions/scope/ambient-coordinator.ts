@@ -21,9 +21,9 @@ import { assertNoDoubt } from './commit-doubt.js';
 import {
   assertNamesAreKnown,
   assertNoneAcquired,
-  fenceOn,
   type GuardingHold,
   holdsHere,
+  isFenced,
 } from './guarding-hold.js';
 import { HookContext } from './hook-context.js';
 import { assertNotClaimedAround } from './own-claim.js';
@@ -287,7 +287,7 @@ export class AmbientCoordinator implements TransactionCoordinator {
     for (const { locks } of holds) assertNamesAreKnown(locks, connection, this.#connections);
     if (isNew) assertNotClaimedAround(outer, connection, holds);
     const claimed = claimedAround(outer, connection, holds);
-    return holds.filter((one) => fenceOn(one.locks, connection) && !claimed.includes(one));
+    return holds.filter((one) => isFenced(one, connection) && !claimed.includes(one));
   }
 
   #scopeFor(...args: ConstructorParameters<typeof TransactionScope>): TransactionScope {

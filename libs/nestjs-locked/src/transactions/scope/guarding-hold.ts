@@ -44,6 +44,11 @@ export function fenceOn(
   return (fence?.connections?.includes(connection) ?? true) ? fence : undefined;
 }
 
+/** Whether a transaction on this connection claims the fence of the hold. Among permits, there is no order to enforce. */
+export function isFenced({ locks, hold }: GuardingHold, connection: string): boolean {
+  return !hold.isPermit && fenceOn(locks, connection) !== undefined;
+}
+
 /**
  * Refuses a transaction after `acquire()`: its lock is not current in any context, so the transaction would run without
  * the fence that the caller relies on.

@@ -14,7 +14,7 @@ import { isUnfenced } from '../fence/unfenced.js';
 import { armable } from '../sql/armed-timeouts.js';
 import type { DatabaseSession, TransactionBounds } from '../sql/database-session.js';
 import { limitsAnything } from '../sql/postgres-statements.js';
-import { fenceOn, type GuardingHold, holdsHere } from './guarding-hold.js';
+import { fenceOn, type GuardingHold, holdsHere, isFenced } from './guarding-hold.js';
 import { commitIdleMs, HEALTHY_SHARE, transactionBounds } from './transaction-bounds.js';
 
 /** The share of its lease that a holder needs for a COMMIT; with less, the lease is renewed first. */
@@ -70,14 +70,15 @@ export class TransactionGuard {
     return holds.filter(({ locks, hold }) => this.#claimed.get(locks)?.get(hold.key) === false);
   }
 
-  /** Those of the holds that the transaction still has to claim. There is no order among permits to enforce. */
+  /** Those of the holds that the transaction still has to claim. */
   unclaimed(holds: readonly GuardingHold[]): readonly GuardingHold[] {
-    return holds.filter(
-      ({ locks, hold }) =>
-        !hold.isPermit &&
-        this.#fenceOf(locks) !== undefined &&
-        this.#claimed.get(locks)?.get(hold.key) !== true,
-    );
+    if (!this.#isFenced) return [];
+    return holds.filter((one) => isFenced(one, this.#connection) && !this.#lasts(one));
+  }
+
+  /** Whether its claim cannot be undone before the end of the transaction. */
+  #lasts({ locks, hold }: GuardingHold): boolean {
+    return this.#claimed.get(locks)?.get(hold.key) === true;
   }
 
   /** Called before the first statement of the body. */
@@ -264,7 +265,7 @@ function boundsUnder(holds: readonly GuardingHold[]): TransactionBounds | undefi
  */
 export function speaksFirst(connection: string, survivesDisconnect: boolean): boolean {
   const holds = holdsHere();
-  if (!isUnfenced() && holds.some(({ locks }) => fenceOn(locks, connection))) return true;
+  if (!isUnfenced() && holds.some((one) => isFenced(one, connection))) return true;
   const bounds = boundsUnder(holds);
   return bounds !== undefined && limitsAnything(armable(bounds, survivesDisconnect));
 }

@@ -28,7 +28,7 @@ export class UnfencedNotices {
     for (const { locks, hold } of holds) {
       this.#used.add(hold);
       const fence = fenceOn(locks, connection);
-      if (fence === undefined || isUnfenced()) continue;
+      if (fence === undefined || hold.isPermit || isUnfenced()) continue;
       // The fence table itself is pruned outside transactions.
       if (sql?.includes(fence.table) === true) continue;
       this.#tell(locks, 'unfenced-statement', hold, connection);
@@ -52,7 +52,13 @@ export class UnfencedNotices {
    */
   workEnded(locks: TransactionalLocks, holds: readonly Hold[]): void {
     const [first] = holds;
-    if (first === undefined || locks.transactionOptions.fence === undefined || isUnfenced()) return;
+    if (
+      first === undefined ||
+      first.isPermit ||
+      locks.transactionOptions.fence === undefined ||
+      isUnfenced()
+    )
+      return;
     if (holds.some((hold) => this.#used.has(hold))) return;
     for (const [connection, since] of this.#lockFree)
       if (since >= first.since && fenceOn(locks, connection) !== undefined)

@@ -1,0 +1,142 @@
+/** Permits in trouble: what the contract of all stores cannot do to a key. */
+import { describe, expect, it } from '@jest/globals';
+import { shortReleaseScript } from '../../../libs/nestjs-locked/src/redis/scripts/short-release.lua.js';
+import { shortRenewScript } from '../../../libs/nestjs-locked/src/redis/scripts/short-renew.lua.js';
+import { openAdmin } from '../../support/open-locks.js';
+import { runScript } from '../../support/run-script.js';
+import { LEASE_MS, ScriptBench } from '../../support/script-bench.js';
+import { expectLife, queued } from '../../support/script-replies.js';
+import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
+import { useScripts } from '../../support/use-scripts.js';
+
+const { newBench, connectAs } = useScripts();
+
+const asPermit = (token: string, permits = 2): string => `${token}p1/${permits}`;
+
+/** Two processes that have both permits, and one that waits. */
+async function fullBench(bench = newBench()) {
+  const [first, second, third] = [await bench.peer(), await bench.peer(), await bench.peer()];
+  const tokens = [asPermit(first.token()), asPermit(second.token())] as const;
+  for (const token of tokens) admitted(await bench.acquire(token), token);
+  const waiting = asPermit(third.token());
+  queued(await bench.acquire(waiting), waiting);
+  return { bench, tokens, third, waiting };
+}
+
+/** Checks that the reply grants the lock to this token; that of a free lock is only a number. */
+const admitted = ([kind, granted]: readonly unknown[], token: string): void =>
+  expect(granted === undefined && Number(kind) > 0 ? ['granted', token] : [kind, granted]).toEqual([
+    'granted',
+    token,
+  ]);
+
+/** The slot and the token of each holder. */
+const holders = (value: string | null): string[] =>
+  (value ?? '')
+    .split(' ')
+    .slice(1)
+    .map((it) => it.slice(it.indexOf('/') + 1));
+
+it('permits are renewed, given back and handed on by a server out of memory', async () => {
+  const full = openAdmin((await startSmallRedis()).url);
+  const { bench, tokens, third, waiting } = await fullBench(new ScriptBench(full));
+  await fillMemory(full);
+
+  expect(await bench.renew(tokens[1], 0)).not.toEqual([]);
+  const { prolong } = bench.scripts;
+  const longer = [tokens[1], LEASE_MS];
+  expect(await runScript(full, prolong, [bench.lock, bench.queue], longer)).toEqual([1, [1, 1]]);
+  expect(await runScript(full, shortRenewScript, [bench.lock], longer)).toEqual([[0, 0]]);
+  expect(await bench.release(tokens[1], 0)).toEqual(['released']);
+  expect(await third.heard()).toEqual([expect.stringMatching(`^p ${waiting} 1 `)]);
+  expect(holders(await full.get(bench.lock))).toEqual([`0:${tokens[0]}`, `1:${waiting}`]);
+  expect(await bench.release(tokens[0], 0)).toEqual(['released']);
+  expect(holders(await full.get(bench.lock))).toEqual([`1:${waiting}`]);
+  expect(await runScript(full, shortReleaseScript, [bench.lock], [waiting, 0])).toBe('released');
+  expect(await bench.state()).toMatchObject({ lock: null, queue: [] });
+});
+
+it('a permit that cannot be announced stays free, and who waits keeps its place', async () => {
+  const { bench, tokens, third, waiting } = await fullBench();
+  const mute = bench.as(await connectAs('+@all', 'resetchannels'));
+
+  expect(await mute.release(tokens[1], 0)).toEqual(['released']);
+
+  expect((await bench.state()).lock).toBe(tokens[0]);
+  expect(await bench.waiting()).toEqual([waiting]);
+  expect(await third.heard()).toEqual([]);
+  const fresh = asPermit(third.token());
+  admitted(await bench.recheck(waiting, fresh, 0), fresh);
+});
+
+it('the key ends with the last of its holders, also if the one with the longest lease has gone', async () => {
+  const bench = newBench();
+  const [short, long] = [
+    asPermit((await bench.peer()).token()),
+    asPermit((await bench.peer()).token()),
+  ];
+  admitted(await bench.acquire(short), short);
+  admitted(await bench.acquire(long, { leaseMs: 20 * LEASE_MS }), long);
+  expect(await bench.lockLifeMs()).toBeGreaterThan(10 * LEASE_MS);
+
+  expect(await bench.release(long, 0)).toEqual(['released']);
+
+  expect((await bench.state()).lock).toBe(short);
+  expectLife(await bench.lockLifeMs(), LEASE_MS);
+});
+
+it('a token that another one begins with, or ends with, has a permit of its own', async () => {
+  const bench = newBench();
+  const peer = await bench.peer();
+  const token = asPermit(peer.token(), 3);
+  const [longer, labelled] = [
+    `${token}:StockService.take`,
+    `${asPermit(peer.token(), 3)}:of:${token}`,
+  ];
+  for (const each of [longer, labelled]) admitted(await bench.acquire(each), each);
+
+  expect(await bench.renew(token, 0)).toEqual([]);
+  expect(await bench.release(token, 0)).toEqual(['lost']);
+  expect(await bench.renew(longer, 0)).not.toEqual([]);
+  admitted(await bench.acquire(token), token);
+  expect(await bench.release(token, 0)).toEqual(['released']);
+  expect(holders((await bench.state()).lock)).toEqual([`0:${longer}`, `1:${labelled}`]);
+});
+
+describe('a value of another client', () => {
+  it.each([
+    'permits ',
+    'permits 3',
+    'permits 99999999999999/0:theirs',
+    'permits 99999999999999:abc:1p1/2',
+    'abc:1p1/2',
+  ])('is no permit, however it looks: %s', async (value) => {
+    const bench = newBench();
+    await bench.redis.set(bench.lock, value, 'PX', LEASE_MS);
+    const token = asPermit((await bench.peer()).token());
+
+    expect((await bench.acquire(token, { nowait: true }))[0]).toBe('busy');
+    expect(queued(await bench.acquire(token), token).foreign).toBe(1);
+    expect(await bench.renew(token, 0)).toEqual([]);
+    expect(await bench.release(token, 1)).toEqual(['lost']);
+    expect(await bench.leave(token, { take: true })).toEqual(['left']);
+    expect(await bench.redis.get(bench.lock)).toBe(value);
+  });
+});
+
+it('a permit with its lock key alone, while its slot moves, is prolonged and given back alone', async () => {
+  const { bench, tokens } = await fullBench();
+  const alone = (script: typeof shortRenewScript, ...args: (string | number)[]) =>
+    runScript(bench.redis, script, [bench.lock], args);
+  const stranger = asPermit(bench.deadToken());
+
+  expect(await alone(shortRenewScript, stranger, 10 * LEASE_MS)).toEqual([[]]);
+  expect(await alone(shortReleaseScript, stranger, 0)).toBe('lost');
+  expect(await alone(shortRenewScript, tokens[1], 10 * LEASE_MS)).toEqual([[0, 0]]);
+  expect(await bench.lockLifeMs()).toBeGreaterThan(5 * LEASE_MS);
+  expect(await alone(shortReleaseScript, tokens[0], 0)).toBe('released');
+  expect(await alone(shortReleaseScript, tokens[0], 0)).toBe('lost');
+  expect(holders(await bench.redis.get(bench.lock))).toEqual([`1:${tokens[1]}`]);
+  expect(await alone(shortReleaseScript, tokens[1], 0)).toBe('released');
+  expect(await bench.redis.exists(bench.lock)).toBe(0);
+});
