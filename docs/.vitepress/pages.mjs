@@ -23,6 +23,7 @@ const SECTIONS = [
       ['keys', 'Keys'],
       ['waiting', 'Waiting and fairness'],
       ['readers', 'Readers and writers'],
+      ['permits', 'Permits: so many at once'],
       ['losing-a-lock', 'Losing a lock'],
       ['transactions', 'Transactions'],
       ['transactions-in-depth', 'Transactions in depth'],

@@ -43,7 +43,7 @@ describe('permits of several processes', () => {
     { permits: 3, heaviest: 1 },
     { permits: 5, heaviest: 3 },
     { permits: 40, heaviest: 1 },
-  ])('$permits are never exceeded, with weights up to $heaviest', async ({ permits, heaviest }) => {
+  ])('$permits are never exceeded, with weights up to $heaviest [G47]', async ({ permits, heaviest }) => {
     const engines = await openMany(3);
     const key = uniqueKey();
     const register = new Register();
