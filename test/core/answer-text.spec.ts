@@ -65,12 +65,12 @@ describe('what a process says about a key', () => {
   });
 
   it('is cut if there are too many waits', () => {
-    const many = Array.from({ length: 50 }, () => ({
+    const many = Array.from({ length: 150 }, () => ({
       ...WAIT,
       holds: Array<string>(50).fill('a'),
     }));
     const { waits = [] } = readAnswer(writtenAnswer(WAIT, { call: null, waits: many })) ?? {};
-    expect(waits.map(({ holds }) => holds.length)).toEqual(Array(20).fill(20));
+    expect(waits.map(({ holds }) => holds.length)).toEqual(Array(100).fill(20));
   });
 
   it.each([

@@ -7,53 +7,20 @@ import {
   HolderQuestions,
 } from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
 import { waitsInRings } from '../../libs/nestjs-locked/src/core/deadlocks/rings.js';
-import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
+import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   LockDeadlockError,
   LockNotAcquiredError,
   LockStoreError,
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
-import type { WithLockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
-import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import type { LockWait } from '../../libs/nestjs-locked/src/core/lock-info.js';
-import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
-import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { leaseIdOf } from '../../libs/nestjs-locked/src/core/store/shared-value.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
 import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
 import { FakeClock } from '../support/fake-clock.js';
 import { type Gate, makeGate } from '../support/gate.js';
-
-/** With the default lease, calls that wait and hold look every five seconds, here without a random delay. */
-const INTERVAL_MS = 5_000;
-const WAIT: WithLockOptions = { waitMs: 60_000 };
-
-class Messages extends InMemoryLocks {
-  isLost: (message: StoreMessage) => boolean = () => false;
-  readonly sent: StoreMessage[] = [];
-
-  override send(processId: string | undefined, message: StoreMessage): void {
-    this.sent.push(message);
-    if (!this.isLost(message)) super.send(processId, message);
-  }
-}
-
-/** @param processes the number of lock services that share a store */
-function start(processes = 1) {
-  const clock = new FakeClock();
-  const locks = new Messages(clock);
-  const events: LockEvent[] = [];
-  const stores = Array.from({ length: processes }, () => new InMemoryLockStore(locks, 30_000));
-  const engines = stores.map((store) => {
-    const report = (event: LockEvent): void => void events.push(event);
-    const options = resolveServiceOptions({});
-    return new LockEngine({ store, options, report, clock, random: () => 0 });
-  });
-  const [engine] = engines as [LockEngine];
-  const deadlocks = () => events.filter(({ type }) => type === 'deadlock');
-  return { clock, locks, stores, engines, engine, deadlocks };
-}
+import { INTERVAL_MS, outcomes, startEngines, WAIT } from '../support/start-engines.js';
 
 /** A call that holds one key and then requests the next one. The first key of each call is held before any is. */
 function ring(engines: readonly LockEngine[], keys: readonly string[], options = WAIT) {
@@ -76,14 +43,9 @@ function ring(engines: readonly LockEngine[], keys: readonly string[], options =
   });
 }
 
-async function outcomes(calls: readonly Promise<string>[]): Promise<unknown[]> {
-  const settled = await Promise.allSettled(calls);
-  return settled.map((it) => (it.status === 'fulfilled' ? it.value : (it.reason as unknown)));
-}
-
 describe.each([1, 2, 3])('calls of %s processes that wait for each other', (processes) => {
   it.each([2, 3, 5])('end with one error within two intervals, in a ring of %s', async (count) => {
-    const { clock, engines, deadlocks } = start(processes);
+    const { clock, engines, deadlocks } = startEngines(processes);
     const keys = Array.from({ length: count }, (_, i) => `key:${i}`);
     const calls = outcomes(ring(engines, keys));
     await clock.advance(2 * INTERVAL_MS);
@@ -107,7 +69,7 @@ describe.each([1, 2, 3])('calls of %s processes that wait for each other', (proc
 
 describe('a deadlock', () => {
   it('ends the youngest of its waits, and no other', async () => {
-    const { clock, engine, deadlocks } = start();
+    const { clock, engine, deadlocks } = startEngines();
     const [first, second] = [makeGate(), makeGate()];
     const call = (own: string, other: string, gate: Gate) =>
       engine.withLock(
@@ -137,7 +99,7 @@ describe('a deadlock', () => {
   });
 
   it('is one too if a call with several keys closes the ring', async () => {
-    const { clock, engine } = start();
+    const { clock, engine } = startEngines();
     const gate = makeGate();
     const nested = engine.withLock('b', WAIT, async () => {
       await gate.opened;
@@ -153,7 +115,7 @@ describe('a deadlock', () => {
   });
 
   it('of a call with itself says so', async () => {
-    const { clock, engine } = start();
+    const { clock, engine } = startEngines();
     const call = engine.withLock('a', WAIT, () =>
       engine.withLock('a', { ...WAIT, reentrant: false }, () => 'inner'),
     );
@@ -166,7 +128,7 @@ describe('a deadlock', () => {
   });
 
   it('is found by branches of a call that holds the key', async () => {
-    const { clock, engine } = start();
+    const { clock, engine } = startEngines();
     const [gate, later, done] = [makeGate(), makeGate(), makeGate()];
     const working = engine.withLock('c', WAIT, () => done.opened);
     const branches = engine.withLock('a', WAIT, async () => {
@@ -193,7 +155,7 @@ describe('a deadlock', () => {
   });
 
   it('is found behind a crowd whose questions are not answered', async () => {
-    const { clock, engine, locks } = start();
+    const { clock, engine, locks } = startEngines();
     locks.isLost = (message) => message.kind === 'question' && message.key === 'b';
     const gate = makeGate();
     const working = engine.withLock('b', WAIT, () => gate.opened);
@@ -208,7 +170,7 @@ describe('a deadlock', () => {
   });
 
   it('ends no wait that is not part of the ring', async () => {
-    const { clock, engine } = start();
+    const { clock, engine } = startEngines();
     const outside = ring([engine], ['a', 'b']);
     await clock.advance(1);
     const bystander = engine.withLock('x', WAIT, () => engine.withLock('a', WAIT, () => 'got it'));
@@ -220,7 +182,7 @@ describe('a deadlock', () => {
 
 describe('no deadlock', () => {
   it('is seen in a long wait for a call that works', async () => {
-    const { clock, engine, deadlocks, locks } = start();
+    const { clock, engine, deadlocks, locks } = startEngines();
     const gate = makeGate();
     const working = engine.withLock('b', WAIT, () => gate.opened);
     const waiting = engine.withLock('a', WAIT, () => engine.withLock('b', WAIT, () => 'its turn'));
@@ -233,7 +195,7 @@ describe('no deadlock', () => {
   });
 
   it('is looked for by a call that holds nothing, does not wait long, or tries once', async () => {
-    const { clock, engine, locks } = start();
+    const { clock, engine, locks } = startEngines();
     const gate = makeGate();
     const working = engine.withLock('b', WAIT, () => gate.opened);
     const calls = outcomes([
@@ -248,7 +210,7 @@ describe('no deadlock', () => {
   });
 
   it('is concluded from messages that are lost, or that nobody can have sent', async () => {
-    const { clock, engines, stores, locks, deadlocks } = start(2);
+    const { clock, engines, stores, locks, deadlocks } = startEngines(2);
     locks.isLost = ({ kind }) => kind === 'question';
     const lost = outcomes(ring(engines, ['a', 'b'], { waitMs: 20_000 }));
     const ofNobody = { process: 'f', host: 'h', pid: 1, waits: [1, { id: 1 }] };
@@ -264,7 +226,7 @@ describe('no deadlock', () => {
   });
 
   it('is told of if the wait has just ended by itself', async () => {
-    const { clock, engine, locks, deadlocks } = start();
+    const { clock, engine, locks, deadlocks } = startEngines();
     const aborted = new AbortController();
     const gate = makeGate();
     const older = engine.withLock('b', WAIT, async () => {
@@ -292,7 +254,7 @@ describe('no deadlock', () => {
   });
 
   it('is looked for again after the store has failed, and the failure rejects nothing', async () => {
-    const { clock, engine, stores } = start();
+    const { clock, engine, stores } = startEngines();
     const { inspector } = stores[0] as InMemoryLockStore;
     let asked = 0;
     inspector.ask = () => {
@@ -319,7 +281,7 @@ describe('no deadlock', () => {
   it.each(['ended', 'gone on without it'])(
     'is concluded if a call has given up between the two rounds, and has %s',
     async (then) => {
-      const { clock, engines, locks, deadlocks } = start(2);
+      const { clock, engines, locks, deadlocks } = startEngines(2);
       const [mine, others] = engines as [LockEngine, LockEngine];
       const aborted = new AbortController();
       const [both, later, done] = [makeGate(), makeGate(), makeGate()];
@@ -354,7 +316,7 @@ describe('no deadlock', () => {
   );
 
   it('is looked for by a crowd at once', async () => {
-    const { clock, engine, locks } = start();
+    const { clock, engine, locks } = startEngines();
     const gate = makeGate();
     const working = engine.withLock('b', WAIT, () => gate.opened);
     const crowd = Array.from({ length: 100 }, (_, i) =>
@@ -397,7 +359,7 @@ describe('no deadlock', () => {
   });
 
   it('is looked for again if no answer has come, until the service closes', async () => {
-    const { clock, engine, locks } = start();
+    const { clock, engine, locks } = startEngines();
     locks.isLost = ({ kind }) => kind === 'answer';
     const gate = makeGate();
     const working = engine.withLock('b', WAIT, () => gate.opened);
@@ -433,7 +395,7 @@ describe('one look at all waits', () => {
 
 describe('waits()', () => {
   it('shows who waits for whom, in all processes', async () => {
-    const { clock, engines } = start(2);
+    const { clock, engines } = startEngines(2);
     const [one, other] = engines as [LockEngine, LockEngine];
     const gate = makeGate();
     const working = one.withLock('c', WAIT, () => gate.opened, 'Third.works');
@@ -454,7 +416,7 @@ describe('waits()', () => {
   });
 
   it('shows only what a wait that was left behind still holds', async () => {
-    const { clock, engine } = start();
+    const { clock, engine } = startEngines();
     const [gate, inner] = [makeGate(), makeGate()];
     const working = engine.withLock('c', WAIT, () => gate.opened);
     let left: Promise<unknown> | undefined;
@@ -478,7 +440,7 @@ describe('waits()', () => {
   });
 
   it('asks a process that is silent about sixteen locks at most', async () => {
-    const { clock, engines, locks } = start(2);
+    const { clock, engines, locks } = startEngines(2);
     const [one, other] = engines as [LockEngine, LockEngine];
     const gate = makeGate();
     const keys = Array.from({ length: 40 }, (_, i) => `key:${i}`);
@@ -502,7 +464,7 @@ describe('waits()', () => {
   });
 
   it('fails with the store, without a rejection that nobody awaits', async () => {
-    const { clock, engines, stores } = start(2);
+    const { clock, engines, stores } = startEngines(2);
     const [one, other] = engines as [LockEngine, LockEngine];
     const gate = makeGate();
     const calls = ['a', 'b'].flatMap((key) => [
@@ -529,31 +491,35 @@ describe('waits()', () => {
 });
 
 describe('what the processes say of their locks', () => {
-  const lock = (key: string, token: string) => ({
-    key,
-    leaseId: leaseIdOf(token),
-    state: 'held' as const,
-    mode: 'exclusive' as const,
-    holder: { processId: processIdOf(token) as string, host: 'h', pid: 1, label: 'First' },
-    holders: [],
-    since: new Date(1),
-    remainingMs: 1,
-    fencingToken: undefined,
-    waiters: 1,
-    queue: [],
-  });
+  const lock = (key: string, token: string) => {
+    const holder = { processId: processIdOf(token) as string, host: 'h', pid: 1, label: 'First' };
+    return {
+      key,
+      leaseId: leaseIdOf(token),
+      state: 'held' as const,
+      mode: 'exclusive' as const,
+      holder,
+      holders: [holder],
+      since: new Date(1),
+      remainingMs: 1,
+      fencingToken: undefined,
+      waiters: 1,
+      queue: [],
+    };
+  };
   const call = { label: 'Now', since: new Date(2), fencingToken: 7, traceParent: undefined };
   const tokens = ['a', 'b', 'c', 'd'].map((digit) => `${digit.repeat(32)}:1:First`);
 
   it('is shown of the lease that was asked about, if it was said', async () => {
     const locks = tokens.map((token, i) => lock(`k:${i}`, token));
-    const said: Record<string, AskedHolder> = {
-      'k:0': { token: tokens[0] as string, answer: { call, waits: [] } },
-      'k:1': { token: 'another', answer: { call, waits: [] } },
-      'k:2': { token: tokens[2] as string, answer: { call: null, waits: [] } },
-      'k:3': { token: tokens[3] as string, answer: undefined },
+    const said: Record<string, AskedHolder[]> = {
+      'k:0': [{ token: tokens[0] as string, keepsOut: true, answer: { call, waits: [] } }],
+      'k:1': [{ token: 'another', keepsOut: true, answer: { call, waits: [] } }],
+      'k:2': [{ token: tokens[2] as string, keepsOut: true, answer: { call: null, waits: [] } }],
+      'k:3': [{ token: tokens[3] as string, keepsOut: true, answer: undefined }],
     };
-    const { present, silent } = await collectedWaits({ ask: async (key) => said[key] }, locks);
+    const ask = async (key: string): Promise<AskedHolder[]> => said[key] ?? [];
+    const { present, silent } = await collectedWaits({ ask }, locks);
     const [first, second, third, fourth] = locks as [Locked, Locked, Locked, Locked];
     expect(present(first)).toEqual({
       ...first,

@@ -2,8 +2,10 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { LockDeadlockError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { eventually } from '../support/eventually.js';
 import { makeGate } from '../support/gate.js';
 import { openLocks } from '../support/open-locks.js';
+import { ringThroughReaders } from '../support/ring-through-readers.js';
 import { useRedis } from '../support/shared-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -53,6 +55,28 @@ describe('calls of several services that wait for each other', () => {
     }
     const told = opened.flatMap(({ events }) => events.filter(({ type }) => type === 'deadlock'));
     expect(told).toHaveLength(1);
+  });
+
+  it.each([1, 3])('are freed if one of the readers closes the ring: %s services', async (count) => {
+    const opened = await Promise.all(
+      Array.from({ length: count }, () => openLocks(redis.url, OPTIONS)),
+    );
+    const done = makeGate();
+    const ended = ringThroughReaders(
+      opened.map(({ engine }) => engine),
+      done.opened,
+    );
+    const told = () =>
+      opened.flatMap(({ events }) => events.filter(({ type }) => type === 'deadlock'));
+    await eventually(() => expect(told()).toHaveLength(1));
+    done.open();
+    const results = await ended;
+    const errors = results.flatMap((it) =>
+      it.status === 'rejected' ? [it.reason as unknown] : [],
+    );
+    expect(errors).toEqual([expect.any(LockDeadlockError)]);
+    const { ring } = errors[0] as LockDeadlockError;
+    expect(ring.map(({ label }) => label).sort()).toEqual(['wants both', 'wants to write']);
   });
 
   it('are shown by waits() of any service', async () => {

@@ -590,18 +590,20 @@ const RULES: Readonly<Record<string, Rule>> = {
     b,
     key,
   }) => {
-    equal(await b.store.inspector.ask(key, '1'), undefined);
+    deepEqual(await b.store.inspector.ask(key, '1'), []);
     const held = await a.acquired();
     for (const party of [b, a]) {
-      deepEqual(await party.store.inspector.ask(key, '7'), { token: held.token, isHeard: true });
+      const { token } = held;
+      const asked = await party.store.inspector.ask(key, '7');
+      deepEqual(asked, [{ token, id: '7.1', isHeard: true, keepsOut: true }]);
       const question = await a.told('question');
       const { processId: from } = party.store;
-      deepEqual(question, { kind: 'question', key, token: held.token, from, id: '7' });
+      deepEqual(question, { kind: 'question', key, token, from, id: '7.1' });
       await a.store.inspector.answer(question, '{"a": "b  c"}');
-      deepEqual(await party.answered(), { kind: 'answer', id: '7', text: '{"a": "b  c"}' });
+      deepEqual(await party.answered(), { kind: 'answer', id: '7.1', text: '{"a": "b  c"}' });
     }
     equal((await a.release(held.token, held.fence, 60_000)).kind, 'released');
-    equal(await b.store.inspector.ask(key, '8'), undefined);
+    deepEqual(await b.store.inspector.ask(key, '8'), []);
   },
   'list() understands patterns as Redis does, and refuses none': async ({ a, b, key }) => {
     const names = ['1', '2', '12', 'b', '[1]', '^', ']', '-', '\\', '$', '', 'é'];

@@ -9,6 +9,42 @@ const CROWD = 300;
 
 /** What a store owes those who read (`mode: 'shared'`), whose tokens end with an `s`. */
 export const READER_RULES: Readonly<Record<string, Rule>> = {
+  'a question reaches all readers, who keep others out only if a writer is the first that waits':
+    async ({ a, b, key }) => {
+      const readers = [await a.reads(LONG_MS), await b.reads(LONG_MS)];
+      const asked = (keepsOut: boolean) =>
+        readers.map(({ token }, i) => ({ token, id: `7.${i + 1}`, isHeard: true, keepsOut }));
+      deepEqual(await a.store.inspector.ask(key, '7'), asked(false));
+      const { processId: from } = a.store;
+      for (const [i, party] of [a, b].entries()) {
+        const token = readers[i]?.token;
+        deepEqual(await party.told('question'), {
+          kind: 'question',
+          key,
+          token,
+          from,
+          id: `7.${i + 1}`,
+        });
+      }
+      const writer = await b.queued();
+      const reader = await a.waitsToRead();
+      deepEqual(await b.store.inspector.ask(key, '7'), asked(true));
+      await b.leave(writer.token);
+      equal((await a.renew(reader.token, 0)).kind, 'renewed');
+      equal(
+        (await b.store.inspector.ask(key, '8')).every(({ keepsOut }) => keepsOut),
+        false,
+      );
+    },
+  'a question reaches sixteen readers at the most': async ({ a, b, key }) => {
+    const readers: string[] = [];
+    for (let i = 0; i < 20; i++) readers.push((await (i % 2 ? a : b).reads(LONG_MS)).token);
+    const asked = await a.store.inspector.ask(key, '7');
+    deepEqual(
+      asked.map(({ token }) => token),
+      readers.slice(0, 16),
+    );
+  },
   'readers join each other, each with a lease and a higher fencing token of its own': async ({
     a,
     b,

@@ -110,7 +110,7 @@ const noInspector: LockInspector = {
   list: async function* () {},
   survey: async () => ({ locks: new Map(), isPartial: false }),
   revoke: async () => undefined,
-  ask: async () => undefined,
+  ask: async () => [],
   answer: async () => {},
 };
 

@@ -24,18 +24,18 @@ export async function list(reader: LockReader, { pattern, json }: Asked<'ls'>): 
   return EXIT_CODE.done;
 }
 
-/** Asks the process that has a key which of its calls has it now. @throws LockStoreError */
-export type AskHolder = (key: string) => Promise<AskedHolder | undefined>;
+/** Asks the processes that have a key which of their calls have it now. @throws LockStoreError */
+export type AskHolders = (key: string) => Promise<readonly AskedHolder[]>;
 
 /** Prints one lock. */
 export async function inspect(
   reader: LockReader,
-  askHolder: AskHolder,
+  askHolders: AskHolders,
   { key, keyPrefix, json }: Asked<'inspect' | 'release'>,
 ): Promise<ExitCode> {
   const lock = await reader.read(key);
   if (lock === undefined) return free(key, keyPrefix, json);
-  const { holder, since, problem } = await presentHolder(lock, askHolder);
+  const { holder, since, problem } = await presentHolder(lock, askHolders);
   const present = { ...lock, holder, since };
   console.log(json ? lockJson(present) : lockLines(present).join('\n'));
   if (problem !== undefined) {
@@ -49,12 +49,13 @@ export async function inspect(
 /** @returns with the reason why only what Redis says is known, if so */
 async function presentHolder(
   lock: LockView,
-  askHolder: AskHolder,
+  askHolders: AskHolders,
 ): Promise<Pick<LockView, 'holder' | 'since'> & { readonly problem?: string }> {
   const { key, value, holder, since } = lock;
   if (holder === undefined) return { holder, since };
   try {
-    const call = presentCall(value, await askHolder(key));
+    const [told] = await askHolders(key);
+    const call = presentCall(value, told);
     if (call !== undefined) return { holder: withCall(holder, call), since: call?.since ?? since };
     return { holder, since, problem: 'the process has not said' };
   } catch (error) {
@@ -66,13 +67,13 @@ async function presentHolder(
 /** Takes a lock away from its holder, or says who would lose it. */
 export async function release(
   reader: LockReader,
-  askHolder: AskHolder,
+  askHolders: AskHolders,
   inspector: Pick<LockInspector, 'revoke'>,
   asked: Asked<'release'>,
 ): Promise<ExitCode> {
   const { key, keyPrefix, json, isConfirmed, leaseId } = asked;
   if (!isConfirmed) {
-    const code = await inspect(reader, askHolder, asked);
+    const code = await inspect(reader, askHolders, asked);
     if (code === EXIT_CODE.done)
       console.error(
         'Nothing was released. With --yes, the lock is taken away from whoever has it then: the signal of that call aborts, and the next caller enters a second later, even if the work of the first one still goes on.',

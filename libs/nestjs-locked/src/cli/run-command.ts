@@ -64,7 +64,7 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
     });
     const reader = new LockReader(servers, keys, inspector);
     const inbox = inboxPrefix + processId;
-    const askHolder = (key: string): Promise<AskedHolder | undefined> =>
+    const askHolders = (key: string): Promise<readonly AskedHolder[]> =>
       withAnswers(servers, inspector, inbox, (questions) => questions.ask(key));
     switch (asked.name) {
       case 'ls':
@@ -77,9 +77,9 @@ async function carriedOut(asked: Exclude<CommandLine, { name: 'help' }>): Promis
           graph(reader, questions, asked),
         );
       case 'inspect':
-        return await inspect(reader, askHolder, asked);
+        return await inspect(reader, askHolders, asked);
       case 'release':
-        return await release(reader, askHolder, inspector, asked);
+        return await release(reader, askHolders, inspector, asked);
     }
   } finally {
     servers.close();

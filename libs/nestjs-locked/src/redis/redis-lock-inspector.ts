@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { LockKeyError } from '../core/lock.errors.js';
 import { quoted } from '../core/runtime/quoted.js';
-import type { Asked, HolderQuestion } from '../core/store/holder-question.js';
+import {
+  type Asked,
+  type HolderQuestion,
+  MOST_HOLDERS_ASKED,
+} from '../core/store/holder-question.js';
 import { processIdOf } from '../core/store/lease-token.js';
 import type {
   HolderRecord,
@@ -248,13 +252,14 @@ export class RedisLockInspector implements LockInspector {
     return { value: held, holders: [{ token, process: await this.#processWith(token, key) }] };
   }
 
-  async ask(key: string, id: string): Promise<Asked | undefined> {
+  async ask(key: string, id: string): Promise<readonly Asked[]> {
     const { keys, scripts, processId } = this.#options;
-    const args = [processId, id];
+    const args = [processId, id, MOST_HOLDERS_ASKED];
     const reply = await this.#runScript(scripts.askHolder, () => keys.of(key), args, key);
-    if (reply === null) return undefined;
-    const [token, heard] = reply as [string, number];
-    return { token, isHeard: heard > 0 };
+    const asked = reply as [token: string, id: string, heard: number, keepsOut: number][];
+    return asked.map(([token, of, heard, keepsOut]) => {
+      return { token, id: of, isHeard: heard > 0, keepsOut: keepsOut === 1 };
+    });
   }
 
   async answer({ key, from, id }: HolderQuestion, text: string): Promise<void> {

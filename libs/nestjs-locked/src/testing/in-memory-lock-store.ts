@@ -1,6 +1,10 @@
 import { hostname } from 'node:os';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
-import type { Asked, HolderQuestion } from '../core/store/holder-question.js';
+import {
+  type Asked,
+  type HolderQuestion,
+  MOST_HOLDERS_ASKED,
+} from '../core/store/holder-question.js';
 import { acceptanceLeaseMs, REVOKED_MS } from '../core/store/lease-timing.js';
 import {
   isTokenOf,
@@ -247,13 +251,17 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     return { value: held, holders: holdersIn(held) };
   }
 
-  async ask(key: string, id: string): Promise<Asked | undefined> {
-    const { holders } = this.#locks.entry(key);
-    const token = holders.length === 1 ? holders[0]?.token : undefined;
-    const asked = token && processIdOf(token);
-    if (token === undefined || asked === undefined) return undefined;
-    this.#locks.send(asked, { kind: 'question', key, token, from: this.processId, id });
-    return { token, isHeard: this.#locks.listens(token) };
+  async ask(key: string, id: string): Promise<readonly Asked[]> {
+    const { holders, queue } = this.#locks.entry(key);
+    const ours = holders.map(({ token }) => token).filter((token) => processIdOf(token));
+    const [head] = queue;
+    const isWanted = head !== undefined && !isReader(head.token) && this.#locks.listens(head.token);
+    return ours.slice(0, MOST_HOLDERS_ASKED).map((token, i) => {
+      const question = { key, token, from: this.processId, id: `${id}.${i + 1}` };
+      this.#locks.send(processIdOf(token), { kind: 'question', ...question });
+      const isHeard = this.#locks.listens(token);
+      return { token, id: question.id, isHeard, keepsOut: isWanted || !isReader(token) };
+    });
   }
 
   async answer({ from, id }: HolderQuestion, text: string): Promise<void> {

@@ -65,7 +65,8 @@ export class HolderTraces {
     this.#rounds.delete(key);
     if (this.#queues.isHeldHere(key)) return; // a call of this process has it by now
     try {
-      const traceParent = (await this.#questions.ask(key))?.answer?.call?.traceParent;
+      const [holder] = await this.#questions.ask(key);
+      const traceParent = holder?.answer?.call?.traceParent;
       if (traceParent !== undefined) for (const found of [...calls]) found(traceParent);
     } catch {
       // The store has failed: the waits go on without a link.

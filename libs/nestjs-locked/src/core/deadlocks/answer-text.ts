@@ -30,8 +30,8 @@ interface WrittenAnswer {
   readonly call?: WrittenCall | null | undefined;
 }
 
-/** A call seldom waits for more than one key: only if it has several branches. */
-const MOST_WAITS = 20;
+/** A call seldom waits for more than one key: only if it has several branches. But a lease may have many readers. */
+const MOST_WAITS = 100;
 const MOST_KEYS = 20;
 
 /** The answer of a process, for a message. @param state undefined if it does not have the key */

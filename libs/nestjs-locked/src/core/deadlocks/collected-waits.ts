@@ -1,5 +1,6 @@
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { AskedHolders } from '../lock-overview.js';
+import { processIdOf } from '../store/lease-token.js';
 import { leaseIdOf } from '../store/shared-value.js';
 import type { AskedHolder, HolderQuestions } from './holder-questions.js';
 import { withCall } from './present-call.js';
@@ -9,11 +10,11 @@ import { waitName } from './wait-name.js';
 const ASKED_AT_ONCE = 16;
 
 /** A held lock. */
-type Held = Pick<LockInfo, 'key' | 'holder' | 'waiters'>;
+type Held = Pick<LockInfo, 'key' | 'holders' | 'waiters'>;
 
 /** What the processes have said, and which did not. */
 export interface CollectedWaits extends AskedHolders {
-  /** Of how many locks it is unknown, because their process has not answered. */
+  /** Of how many locks it is unknown, at least in part, because a process that has them has not answered. */
   readonly silent: number;
 }
 
@@ -30,27 +31,26 @@ export async function collectedWaits(
   const silentProcesses = new Set<string>();
   const holders = new Map<string, AskedHolder>();
   let silent = 0;
-  const ask = async (key: string, processId: string): Promise<void> => {
-    const holder = await questions.ask(key);
-    if (holder === undefined) return;
-    holders.set(key, holder);
-    for (const wait of holder.answer?.waits ?? []) found.set(waitName(wait), wait);
-    if (holder.answer !== undefined) return;
-    silent++;
-    silentProcesses.add(processId);
+  const ask = async (key: string): Promise<void> => {
+    const asked = await questions.ask(key);
+    const [first] = asked;
+    if (first !== undefined) holders.set(key, first);
+    for (const { token, answer } of asked) {
+      for (const wait of answer?.waits ?? []) found.set(waitName(wait), wait);
+      if (answer === undefined) silentProcesses.add(processIdOf(token) as string);
+    }
+    if (asked.some(({ answer }) => answer === undefined)) silent++;
   };
-  const askAll = (asked: typeof next): Promise<unknown> =>
-    Promise.all(asked.map(([key, processId]) => ask(key, processId)));
-  let next: [key: string, processId: string][] = [];
-  for await (const { key, holder, waiters } of locks) {
-    if (waiters === 0 || holder === undefined) continue; // nobody wants it, or nobody of ours has it
-    if (silentProcesses.has(holder.processId)) silent++;
-    else next.push([key, holder.processId]);
+  let next: string[] = [];
+  for await (const { key, holders: has, waiters } of locks) {
+    if (waiters === 0 || has.length === 0) continue; // nobody wants it, or nobody of ours has it
+    if (has.every(({ processId }) => silentProcesses.has(processId))) silent++;
+    else next.push(key);
     if (next.length < ASKED_AT_ONCE) continue;
-    await askAll(next);
+    await Promise.all(next.map(ask));
     next = [];
   }
-  await askAll(next);
+  await Promise.all(next.map(ask));
   return { waits: [...found.values()], silent, present: (lock) => withPresentCall(lock, holders) };
 }
 

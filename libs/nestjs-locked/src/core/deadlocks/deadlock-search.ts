@@ -10,7 +10,7 @@ import { safetyIntervalMs } from '../store/lease-timing.js';
 import { templateOf } from '../template-of.js';
 import { type HolderState, writtenAnswer } from './answer-text.js';
 import { deadlockMessage } from './deadlock-message.js';
-import { HolderQuestions } from './holder-questions.js';
+import { type AskedHolder, HolderQuestions } from './holder-questions.js';
 import { HoldingWait, type HoldingWaitUser } from './holding-wait.js';
 import { waitName } from './wait-name.js';
 
@@ -20,7 +20,7 @@ const MOST_ASKED = 100;
 /** So many waits look at the same time; the others look later, so that a crowd does not flood Redis with questions. */
 const MOST_SEARCHES = 16;
 
-/** A wait, and the token under which the key that it waits for is held. */
+/** A wait, and the token under which the key that it waits for is held, by one of several readers perhaps. */
 interface Link {
   readonly wait: LockWait;
   readonly token: string;
@@ -37,6 +37,9 @@ interface Link {
  * at once: the ring was there, and it stays, because none of them can move. An unanswered question says nothing. This
  * is the detection by probes of Chandy, Misra and Haas (1983, "Distributed deadlock detection"), led by the process
  * that asks.
+ *
+ * Who wants a key that several calls read waits for all of them, and so does a reader that waits behind a writer. So
+ * one of them that leads back is enough, whatever the others do.
  *
  * All waits of a ring find it, but only the youngest ends: it has, as a rule, done the least work.
  */
@@ -126,12 +129,13 @@ export class DeadlockSearch implements HoldingWaitUser {
   ): Promise<readonly Link[] | undefined> {
     if (asked.has(waitName(wait)) || asked.size === MOST_ASKED) return undefined;
     asked.add(waitName(wait));
-    const holder = await this.questions.ask(wait.key);
-    if (holder?.answer === undefined) return undefined;
-    const { waits } = holder.answer;
-    const link = { wait, token: holder.token };
-    if (waits.some((next) => waitName(next) === waitName(own))) return [link];
-    for (const next of waits) {
+    const holders = await this.#askThoseWhoKeepOut(wait);
+    const steps = holders.flatMap(({ token, answer }) =>
+      (answer?.waits ?? []).map((next) => ({ next, link: { wait, token } })),
+    );
+    const last = steps.find(({ next }) => waitName(next) === waitName(own));
+    if (last !== undefined) return [last.link];
+    for (const { next, link } of steps) {
       const rest = await this.#pathBack(next, own, asked);
       if (rest !== undefined) return [link, ...rest];
     }
@@ -140,15 +144,16 @@ export class DeadlockSearch implements HoldingWaitUser {
 
   /** Whether each holder of the ring still has its key under the same token, and is in the same wait. */
   async #isStill(ring: readonly Link[]): Promise<boolean> {
-    const answers = await Promise.all(ring.map(({ wait }) => this.questions.ask(wait.key)));
+    const answers = await Promise.all(ring.map(({ wait }) => this.#askThoseWhoKeepOut(wait)));
     return ring.every(({ token }, i) => {
       const { wait: next } = ring[(i + 1) % ring.length] as Link;
-      const answer = answers[i];
-      return (
-        answer?.token === token &&
-        answer.answer?.waits.some((wait) => waitName(wait) === waitName(next))
-      );
+      const holder = answers[i]?.find((it) => it.token === token);
+      return holder?.answer?.waits.some((wait) => waitName(wait) === waitName(next));
     });
+  }
+
+  async #askThoseWhoKeepOut({ key }: LockWait): Promise<readonly AskedHolder[]> {
+    return (await this.questions.ask(key)).filter(({ keepsOut }) => keepsOut);
   }
 
   #endWait(wait: HoldingWait, ring: readonly LockWait[]): void {
@@ -163,7 +168,9 @@ export class DeadlockSearch implements HoldingWaitUser {
   #stateUnder({ key, token }: HolderQuestion): HolderState | undefined {
     const occupancy = this.#queues.occupancyUnder(key, token);
     if (occupancy === undefined) return undefined;
-    const waits = [...occupancy.holds].flatMap((hold) => [...(this.#waits.get(hold) ?? [])]);
+    // A reader whose work has lost the key stays inside, but its lease lasts only as long as others need it.
+    const holds = [...occupancy.holds].filter((hold) => !hold.isOver && hold.doubt === undefined);
+    const waits = holds.flatMap((hold) => [...(this.#waits.get(hold) ?? [])]);
     return { call: occupancy.call, waits: waits.map((wait) => this.#shown(wait)) };
   }
 

@@ -1,4 +1,4 @@
-import type { HolderAnswer, HolderQuestion } from '../store/holder-question.js';
+import type { Asked, HolderAnswer, HolderQuestion } from '../store/holder-question.js';
 import type { LockInspector } from '../store/lock-inspector.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
@@ -11,21 +11,28 @@ const ANSWER_LIMIT_MS = 1_000;
 const MOST_ANSWERS = 1_000;
 
 /** Who has a key, and what its process says about that. */
-export interface AskedHolder {
-  readonly token: string;
+export interface AskedHolder extends Pick<Asked, 'token' | 'keepsOut'> {
   /** Undefined if the process has not answered in time, or not in a form that this version knows. */
   readonly answer: HolderState | undefined;
 }
 
+/** The answers about one key. */
+interface Round {
+  /** By the ids of their questions. */
+  readonly texts: Map<string, string>;
+  onAnswer: () => void;
+}
+
 /**
  * Asks processes, this one included, which of their calls has a key and what it waits for. Redis only carries the
- * messages: this is known to the process alone.
+ * messages: this is known to the processes alone.
  */
 export class HolderQuestions {
   readonly #inspector: LockInspector;
   readonly #clock: Clock;
   readonly #answerTo: (question: HolderQuestion) => string;
-  readonly #asked = new Map<string, (text: string | undefined) => void>();
+  readonly #rounds = new Map<string, Round>();
+  #isClosed = false;
   #count = 0;
   #answers = 0;
 
@@ -40,18 +47,30 @@ export class HolderQuestions {
     this.#answerTo = answerTo;
   }
 
-  /** @returns undefined if nobody has the key, or another kind of client @throws LockStoreError */
-  async ask(key: string): Promise<AskedHolder | undefined> {
+  /**
+   * @returns one holder, or the first `MOST_HOLDERS_ASKED` of several readers; none if nobody has the key, or another
+   * kind of client
+   * @throws LockStoreError
+   */
+  async ask(key: string): Promise<readonly AskedHolder[]> {
     const id = String(++this.#count);
-    const arrival = new Promise<string | undefined>((resolve) => this.#asked.set(id, resolve));
+    const round: Round = { texts: new Map(), onAnswer: () => {} };
+    this.#rounds.set(id, round);
     try {
       const asked = await this.#inspector.ask(key, id);
-      if (asked === undefined) return undefined;
-      const { token, isHeard } = asked;
-      const text = isHeard ? await atMost(this.#clock, ANSWER_LIMIT_MS, arrival) : undefined;
-      return { token, answer: text === undefined ? undefined : readAnswer(text) };
+      const isComplete = (): boolean =>
+        this.#isClosed || asked.every((it) => !it.isHeard || round.texts.has(it.id));
+      const answered = new Promise<void>((resolve) => {
+        round.onAnswer = () => isComplete() && resolve();
+      });
+      round.onAnswer(); // they may have come before
+      await atMost(this.#clock, ANSWER_LIMIT_MS, answered);
+      return asked.map(({ token, keepsOut, id: of }) => {
+        const text = round.texts.get(of);
+        return { token, keepsOut, answer: text === undefined ? undefined : readAnswer(text) };
+      });
     } finally {
-      this.#asked.delete(id);
+      this.#rounds.delete(id);
     }
   }
 
@@ -71,11 +90,14 @@ export class HolderQuestions {
 
   /** Called with the answer to a question of this process. */
   answer({ id, text }: HolderAnswer): void {
-    this.#asked.get(id)?.(text);
+    const round = this.#rounds.get(id.slice(0, id.indexOf('.')));
+    round?.texts.set(id, text);
+    round?.onAnswer();
   }
 
   /** Ends the questions. */
   close(): void {
-    for (const end of this.#asked.values()) end(undefined);
+    this.#isClosed = true;
+    for (const { onAnswer } of this.#rounds.values()) onAnswer();
   }
 }

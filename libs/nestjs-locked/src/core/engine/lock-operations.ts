@@ -89,8 +89,8 @@ export class LockOperations {
   async #toldOf({ key, value }: LockRecord): Promise<AskedHolder | undefined> {
     const { tokens, clock } = this.#parts;
     if (processIdOf(value) === undefined || tokens.isOwn(value)) return undefined;
-    const asked = this.#questions.ask(key).catch(() => undefined); // what the store has said stands
-    return atMost(clock, TOLD_WITHIN_MS, asked);
+    const asked = this.#questions.ask(key).catch(() => []); // what the store has said stands
+    return (await atMost(clock, TOLD_WITHIN_MS, asked))?.[0];
   }
 
   /** The held locks, in no particular order. @throws LockKeyError if no key can match the pattern · LockStoreError */

@@ -10,12 +10,19 @@ export interface HolderQuestion {
   readonly id: string;
 }
 
-/** The holder that was asked. */
+/** How many of several readers are asked: a key that more processes read at the same time is rare. */
+export const MOST_HOLDERS_ASKED = 16;
+
+/** A holder that was asked. */
 export interface Asked {
   /** The token that has the key. */
   readonly token: string;
+  /** That of its question. */
+  readonly id: string;
   /** False if its process receives no messages, so that no answer will come. */
   readonly isHeard: boolean;
+  /** Whether those that wait for the key wait for this holder: for a reader, only if the first of them is a writer. */
+  readonly keepsOut: boolean;
 }
 
 /** What the process that was asked answers. */

@@ -86,11 +86,13 @@ export interface LockInspector {
    */
   revoke(key: string, value?: string): Promise<Pick<LockRecord, 'value' | 'holders'> | undefined>;
   /**
-   * Asks the process that holds the key which of its calls has it. A `HolderAnswer` with this id comes as a message, if
-   * the process is alive and its version knows the question.
-   * @returns undefined if nobody has the key, or no process of ours
+   * Asks the process that holds the key which of its calls has it, or the first `MOST_HOLDERS_ASKED` of those that read
+   * it. A `HolderAnswer` with the id of its question comes as a message from each that is alive and whose version knows
+   * the question.
+   * @param id begins the ids of the questions
+   * @returns none if nobody has the key, or no process of ours
    */
-  ask(key: string, id: string): Promise<Asked | undefined>;
+  ask(key: string, id: string): Promise<readonly Asked[]>;
   /** Answers a question. */
   answer(question: HolderQuestion, text: string): Promise<void>;
 }
