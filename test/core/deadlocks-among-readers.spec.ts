@@ -1,6 +1,7 @@
 /** Calls that wait for each other in a ring, of which some share a key with other readers. */
 import { describe, expect, it } from '@jest/globals';
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { HolderQuestions } from '../../libs/nestjs-locked/src/core/deadlocks/holder-questions.js';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import {
   LockDeadlockError,
@@ -8,6 +9,9 @@ import {
 } from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
+import { InMemoryLocks } from '../../libs/nestjs-locked/src/testing/in-memory-locks.js';
+import { FakeClock } from '../support/fake-clock.js';
 import { makeGate } from '../support/gate.js';
 import { INTERVAL_MS, outcomes, startEngines, WAIT } from '../support/start-engines.js';
 
@@ -235,5 +239,35 @@ describe('a reader of many in a process', () => {
     await clock.advance(30_000);
     expect(deadlocks()).toEqual([]);
     expect((await ended)[0]).toBe('writer');
+  });
+});
+
+describe('a question to several readers', () => {
+  it('is over when all who hear it have answered, and after a second at the latest', async () => {
+    const clock = new FakeClock();
+    const { inspector } = new InMemoryLockStore(new InMemoryLocks(clock), 30_000);
+    const isHeard = [true, true, false];
+    inspector.ask = async (_, id) =>
+      isHeard.map((heard, i) => {
+        return { token: `token ${i}`, id: `${id}.${i + 1}`, isHeard: heard, keepsOut: true };
+      });
+    const questions = new HolderQuestions(inspector, clock, () => '');
+    const answered = async (id: string, texts: readonly number[]) => {
+      const began = clock.now();
+      const asking = questions
+        .ask('read')
+        .then((holders) => [
+          clock.now() - began,
+          ...holders.map(({ answer }) => answer !== undefined),
+        ]);
+      for (const i of texts) {
+        await clock.advance(300);
+        questions.answer({ kind: 'answer', id: `${id}.${i}`, text: '' });
+      }
+      await clock.advance(1_000);
+      return asking;
+    };
+    expect(await answered('1', [2, 1])).toEqual([600, true, true, false]);
+    expect(await answered('2', [2])).toEqual([1_000, false, true, false]);
   });
 });

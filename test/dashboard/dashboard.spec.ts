@@ -479,6 +479,18 @@ describe('the stream', () => {
     expect(look.totals?.held).toBeGreaterThan(2);
   });
 
+  it('has the number of the readers of a key, of which an open key names fifty', async () => {
+    const { page } = await start();
+    const key = uniqueKey('read');
+    await new OtherProcesses(server.admin).read(key, 60);
+    const stream = await EventStream.open(`${page}events?filter=${encodeURIComponent(key)}`);
+    const [lock] = (await stream.next<LookMessage>('look')).locks;
+    expect(lock).toMatchObject({ mode: 'shared', leases: 60, holder: { pid: 100 } });
+    const response = await fetch(`${page}lock?key=${encodeURIComponent(key)}`);
+    const { holders } = (await response.json()) as ShownQueue;
+    expect(holders.map(({ pid }) => pid)).toEqual(Array.from({ length: 50 }, (_, i) => 100 + i));
+  });
+
   it('refuses a filter that can match nothing, and another site', async () => {
     const { page } = await start();
     const refused = await fetch(`${page}events?filter=${encodeURIComponent('{a}')}`);

@@ -35,6 +35,16 @@ it('shows a call that waits for what it holds itself', () => {
   expect(shown([wait('A', ['1'], '1')])).toEqual(['A* A']);
 });
 
+it('shows each reader of a key that waits itself, and a ring through one of them', () => {
+  expect(
+    shown([
+      wait('Writer', ['1'], '2', 4_000),
+      wait('Reader', ['2'], '3', 3_000),
+      wait('Other', ['2'], '1', 2_000),
+    ]),
+  ).toEqual(['Writer* Reader Other', 'Reader', 'Other* Writer']);
+});
+
 it('leaves out short waits, and all but the longest hundred', () => {
   expect(shown([wait('A', ['1'], '2', 400)])).toEqual([]);
   const many = Array.from({ length: 200 }, (_, i) => wait(`${i}`, ['1'], '2', 1_000 + i));

@@ -88,8 +88,10 @@ describe('npx nestjs-locked', () => {
     expect(shown).toEqual({
       key: 'order:2',
       state: 'held',
+      mode: 'exclusive',
       leaseId: (await engine.inspect('order:2'))?.leaseId,
       holder,
+      holders: [holder],
       since: expect.any(String),
       remainingMs: expect.any(Number),
       waiters: 1,
@@ -142,6 +144,54 @@ describe('npx nestjs-locked', () => {
     const asked = await run(redis.url, 'release', key);
     expect(asked.stdout).toContain('call     Second.call\n');
     await lock.release();
+  });
+
+  it('names all readers of a lock, with the calls that have it now', async () => {
+    const opened = await Promise.all([1, 2, 3].map(() => openLocks(redis.url)));
+    const key = uniqueKey('read');
+    for (const [i, { engine }] of opened.entries()) {
+      const label = `Report.of${i}`;
+      const first = await engine.acquire(key, { mode: 'shared', label: 'Before.call' });
+      await engine.acquire(key, { mode: 'shared', label });
+      await first.release();
+      if (i === 0) {
+        const { stdout } = await run(redis.url, 'ls', key);
+        expect(stdout).toContain(`pid ${process.pid}, reads`);
+      }
+    }
+    const table = await run(redis.url, 'ls', key);
+    expect(table.stdout.split('\n')[1]?.split(/ {2,}/).slice(0, 2)).toEqual([key, '3 readers']);
+    const seen = await run(redis.url, 'inspect', key);
+    expect([seen.code, seen.stderr]).toEqual([0, '']);
+    expect(seen.stdout).toContain('holder   3 readers\nmode     shared\nsince');
+    const readers = seen.stdout.split('\n').filter((line) => line.startsWith('reader '));
+    expect(readers).toHaveLength(3);
+    for (const [i, line] of readers.entries())
+      expect(line).toContain(`pid ${process.pid}, Report.of${i}`);
+    const [asJson] = json((await run(redis.url, 'inspect', key, '--json')).stdout);
+    const holders = opened.map(({ store }, i) =>
+      expect.objectContaining({ processId: store.processId, label: `Report.of${i}` }),
+    );
+    expect(asJson).toMatchObject({ mode: 'shared', holder: holders[0], holders });
+    const asked = await run(redis.url, 'release', key);
+    expect(asked.stderr).toContain('be it one call or all readers');
+    const released = await run(redis.url, 'release', key, '--yes');
+    expect(released.stdout).toContain('held by 3 readers. The next');
+  });
+
+  it('names the first hundred of very many readers', async () => {
+    const { admin, url } = redis;
+    const key = 'read:by:many';
+    const ends = Date.now() + 60_000;
+    const tokens = Array.from({ length: 120 }, (_, i) => {
+      return `${ends}:${String(i).padStart(32, '0')}:1796000000000000s:Report.make`;
+    });
+    await admin.set(`lock:{${key}}`, `shared ${tokens.join(' ')}`, 'PX', 60_000);
+    expect((await run(url, 'ls', key)).stdout).toContain('120 readers');
+    const { stdout } = await run(url, 'inspect', key);
+    expect(stdout.split('\n').filter((line) => line.startsWith('reader '))).toHaveLength(101);
+    expect(stdout).toContain('reader   and 20 more\n');
+    await admin.del(`lock:{${key}}`);
   });
 
   it('inspects what Redis says if the process does not answer or may not be asked, and says so', async () => {

@@ -20,6 +20,7 @@ import { afterTest } from '../support/after-test.js';
 import { describeWithChromium } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { startHttp } from '../support/nest-app.js';
+import { openLocks } from '../support/open-locks.js';
 import { OtherProcesses } from '../support/other-processes.js';
 import { useChromium } from '../support/own-chromium.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -318,6 +319,61 @@ describeWithChromium('the dashboard in Chromium', () => {
     await second.release();
   });
 
+  it('names all readers of a key, and says that they all lose it', async () => {
+    const opened = await Promise.all([1, 2].map(() => openLocks(server.url)));
+    const label = (i: number) => `Report.of${i}`;
+    const readers = [await locks.acquire('stock:42', { mode: 'shared', label: label(0) })];
+    const page = await open();
+    await page.locator('td', { hasText: ', which reads' }).waitFor();
+    await page.locator('td', { hasText: label(0) }).waitFor();
+    for (const [i, { engine }] of opened.entries())
+      readers.push(await engine.acquire('stock:42', { mode: 'shared', label: label(i + 1) }));
+    await page.locator('td', { hasText: '3 readers' }).waitFor();
+    await page.locator('td', { hasText: label(0) }).waitFor({ state: 'detached' });
+    await keyIn(page, 'stock:42').click();
+    const listed = page.locator('.detail dd li');
+    await eventually(async () => expect(await listed.count()).toBe(3));
+    const texts = await listed.allInnerTexts();
+    for (const [i, text] of texts.entries()) expect(text).toMatch(`${label(i)}, `);
+    await page.getByRole('button', { name: 'Release…' }).click();
+    expect(await page.locator('#release-who').innerText()).toBe(
+      'Held by 3 readers, which all lose it.',
+    );
+    await page.locator('#release-typed').fill('stock:42');
+    await page.keyboard.press('Enter');
+    await page.locator('#told', { hasText: 'stock:42: The lock was released.' }).waitFor();
+    await eventually(() => expect(readers.map(({ isHeld }) => isHeld)).not.toContain(true));
+    expect(complaints).toEqual([]);
+    await page.close();
+  });
+
+  it('tells of a ring through one of several readers', async () => {
+    const [{ engine }] = await Promise.all([openLocks(server.url)]);
+    const options = { waitMs: 20_000, leaseMs: 60_000 };
+    const reads = { mode: 'shared', ...options } as const;
+    const outer = await engine.acquire('a', { ...options, label: 'Writer.outer' });
+    const reader = await locks.acquire('b', { ...reads, label: 'Report.outer' });
+    const other = await engine.acquire('b', { ...reads, label: 'Other.outer' });
+    const waits = [
+      outer.run(() => engine.acquire('b', { ...options, label: 'Writer.inner' })),
+      reader.run(() => locks.acquire('a', { ...options, label: 'Report.inner' })),
+      other.run(() => engine.acquire('a', { ...options, label: 'Other.inner' })),
+    ];
+    const page = await open();
+    const item = page.locator('#waits li', { hasText: /^Deadlock: Writer.inner/ });
+    await item.waitFor();
+    await eventually(async () => {
+      const text = await item.innerText();
+      expect(text).toMatch(
+        /which is held by Report.inner .* and Other.inner|Other.inner .* and Report.inner/,
+      );
+    });
+    await page.close();
+    for (const lock of [outer, reader, other]) await lock.release();
+    for (const it of await Promise.allSettled(waits))
+      if (it.status === 'fulfilled') await it.value.release();
+  });
+
   it('has no button to release for those who may only look', async () => {
     role = 'read';
     await locks.withLock('stock:42', async () => {
@@ -352,6 +408,7 @@ describeWithChromium('the dashboard in Chromium', () => {
     const others = new OtherProcesses(server.admin);
     await others.hold('stock:42', { agoMs: 90_000 });
     await others.wait('stock:42', { agoMs: 9_000 });
+    await others.read('stock:42', 3);
     const context = await browser.newContext({ colorScheme, bypassCSP: true });
     const page = await context.newPage();
     await page.goto(url);

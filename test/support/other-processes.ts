@@ -1,5 +1,6 @@
 import type { Redis } from 'ioredis';
 import { createHash } from 'node:crypto';
+import type { LockMode } from '../../libs/nestjs-locked/src/core/lock-mode.js';
 import { leaseToken } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 
 /** Locks of processes that do not exist, written into Redis as these would have them. */
@@ -17,6 +18,15 @@ export class OtherProcesses {
     return token;
   }
 
+  /** As many processes that read the key. */
+  async read(key: string, count: number, { label = 'Report.make', host = 'app' } = {}) {
+    const ends = Date.now() + 60_000;
+    const readers: string[] = [];
+    for (let i = 0; i < count; i++)
+      readers.push(`${ends}:${await this.#token(i + 100, label, 90_000, host, 'shared')}`);
+    await this.#redis.set(`lock:{${key}}`, `shared ${readers.join(' ')}`, 'PX', 60_000);
+  }
+
   async wait(key: string, { process = 2, label = 'Work.do', agoMs = 0, host = 'app' } = {}) {
     const token = await this.#token(process, label, agoMs, host);
     await this.#redis.zadd(`lock:{${key}}:queue`, (Date.now() - agoMs) * 1_000, token);
@@ -31,10 +41,16 @@ export class OtherProcesses {
     await pipeline.exec();
   }
 
-  async #token(process: number, label: string, agoMs: number, host: string): Promise<string> {
+  async #token(
+    process: number,
+    label: string,
+    agoMs: number,
+    host: string,
+    mode: LockMode = 'exclusive',
+  ): Promise<string> {
     const record = JSON.stringify({ host, pid: process });
     await this.#redis.set(`lock:process:${idOf(process)}`, record, 'PX', 60_000);
-    return leaseToken(idOf(process), (Date.now() - agoMs) * 1_000, false, label);
+    return leaseToken(idOf(process), (Date.now() - agoMs) * 1_000, false, label, mode);
   }
 }
 

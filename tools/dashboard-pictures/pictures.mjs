@@ -63,6 +63,10 @@ await take('busy', wide, { open: 'stock:42' });
 await take('busy-dark', wide, { open: 'stock:42', colorScheme: 'dark' });
 await take('phone', phone, { open: 'stock:42' });
 await take('release', wide, { open: 'stock:42', release: true });
+await read('stock:11', 'ReportService.make', 5);
+await take('readers', wide, { open: 'stock:11' });
+await take('readers-release', wide, { open: 'stock:11', release: true });
+await take('readers-phone', phone, { open: 'stock:11' });
 
 await deadlocked(async () => {
   await take('deadlock', wide, { open: 'account:1' });
@@ -133,6 +137,18 @@ async function lots(count) {
 async function other(key, label, process, agoMs) {
   await introduce(process);
   await redis.set(`lock:{${key}}`, token(process, label, agoMs), 'PX', 600_000 - (agoMs % 9_000));
+}
+
+/** As many processes that read the key. */
+async function read(key, label, count) {
+  const readers = [];
+  for (let i = 0; i < count; i++) {
+    await introduce(i);
+    const reader = token(i, label, 70_000 + i).replace(`:${label}`, `s:${label}`);
+    readers.push(`${Date.now() + 25_000}:${reader}`);
+  }
+  await redis.set(`lock:{${key}}`, `shared ${readers.join(' ')}`, 'PX', 25_000);
+  await wait(key, 'StockService.correct', 7, 12_000);
 }
 
 async function wait(key, label, process, agoMs) {

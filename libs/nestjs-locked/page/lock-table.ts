@@ -1,6 +1,6 @@
 import type { LookMessage, ShownLock, ShownQueue } from '../src/dashboard/dashboard-messages.js';
 import { find, make, update, write } from './make.js';
-import { count, duration, heldFor, holder, label, lease, process, shortened } from './text.js';
+import { caller, callOf, count, duration, heldFor, holder, lease, shortened } from './text.js';
 
 /** The list of keys, of which one can be opened to see its queue. */
 export class LockTable {
@@ -114,7 +114,7 @@ class Row {
     write(waiting, count(lock.waiters));
     write(oldest, lock.waiters === 0 ? '' : duration(lock.oldestWaitMs));
     write(by.firstElementChild as Element, holder(lock));
-    write(call.firstElementChild as Element, label(lock.holder));
+    write(call.firstElementChild as Element, callOf(lock));
     write(held, heldFor(lock, at));
     write(left, lease(lock));
     write(fence, lock.fencingToken === null ? '' : String(lock.fencingToken));
@@ -169,27 +169,28 @@ class Detail {
     else this.#show(found);
   }
 
-  #show({ lock, queue }: ShownQueue): void {
+  #show({ lock, holders, queue }: ShownQueue): void {
     this.#lock = lock;
     this.#release.hidden = !this.mayRelease || lock.state === 'revoked';
-    const { holder: by, fencingToken, since } = lock;
+    const { holder: by, since } = lock;
     const facts: [name: string, text: string][] = [
       ['Key', shortened(lock.key)],
       ['Holder', holder(lock)],
-      ['Call', label(by)],
-      ['Process', by === null ? '' : by.processId],
+      ['Call', callOf(lock)],
+      ['Process', by === null || lock.leases > 1 ? '' : by.processId],
       ['Since', since === null ? '' : `${new Date(since).toISOString()} (by its own clock)`],
       ['Lease left', lease(lock)],
-      [
-        'Fence',
-        fencingToken === null ? 'known only in the holder’s process' : String(fencingToken),
-      ],
+      ['Fence', lock.leases > 1 ? '' : fenceOf(lock)],
     ];
     const shownFacts = facts.filter(([, text]) => text !== '');
     const pairs = shownFacts.flatMap(([name, text]) => [
       make('dt', {}, name),
       make('dd', {}, make('bdi', {}, text)),
     ]);
+    if (lock.leases > 1) {
+      const readers = holders.map((it) => make('li', {}, make('bdi', {}, caller(it))));
+      pairs.push(make('dt', {}, 'Readers'), make('dd', {}, make('ol', {}, ...readers)));
+    }
     update(this.#facts, make('dl', {}, ...pairs));
     const more = lock.waiters - queue.length;
     write(
@@ -199,10 +200,12 @@ class Detail {
         : `Waiting, in order${more > 0 ? ` (and ${count(more)} more)` : ''}`,
     );
     const waiters = queue.map((waiter) => {
-      const call = label(waiter);
-      const who = call === '' ? process(waiter) : `${call}, ${process(waiter)}`;
-      return make('li', {}, make('bdi', {}, who), `, for ${duration(waiter.waitedMs)}`);
+      return make('li', {}, make('bdi', {}, caller(waiter)), `, for ${duration(waiter.waitedMs)}`);
     });
     update(this.#queue, make('ol', {}, ...waiters));
   }
+}
+
+function fenceOf({ fencingToken }: ShownLock): string {
+  return fencingToken === null ? 'known only in the holder’s process' : String(fencingToken);
 }

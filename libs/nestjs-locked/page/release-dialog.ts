@@ -1,6 +1,6 @@
 import type { Answer, ReleaseRequest, ShownLock } from '../src/dashboard/dashboard-messages.js';
 import { find, write } from './make.js';
-import { holder, label, shortened, shown } from './text.js';
+import { callOf, holder, shortened, shown } from './text.js';
 
 /** Asks for the key to be typed before a lock is taken away from the holder that is shown. */
 export class ReleaseDialog {
@@ -25,8 +25,9 @@ export class ReleaseDialog {
 
   open(lock: ShownLock): void {
     this.#lock = lock;
-    const call = label(lock.holder);
-    write(find('#release-who'), `Held by ${holder(lock)}${call === '' ? '' : `, ${call}`}.`);
+    const call = callOf(lock);
+    const all = lock.leases > 1 ? ', which all lose it' : '';
+    write(find('#release-who'), `Held by ${holder(lock)}${call === '' ? all : `, ${call}`}.`);
     write(find('#release-key'), shown(lock.key));
     write(this.#problem, '');
     this.#typed.value = '';

@@ -47,12 +47,25 @@ export function process({ host, pid, processId }: ShownHolder): string {
   return shortened(host === null ? `process ${processId}` : `${host} pid ${pid}`);
 }
 
-export function holder({ holder: by, state }: ShownLock): string {
-  return by === null ? WITHOUT_HOLDER[state] : process(by);
+export function holder({ holder: by, state, mode, leases }: ShownLock): string {
+  if (by === null) return WITHOUT_HOLDER[state];
+  if (leases > 1) return `${count(leases)} readers`;
+  return mode === 'shared' ? `${process(by)}, which reads` : process(by);
 }
 
-export function label(by: ShownHolder | null): string {
-  return by?.label === null || by === null ? '' : shortened(by.label);
+/** The call that has the lock, if it is one. */
+export function callOf({ holder: by, leases }: ShownLock): string {
+  return by === null || leases > 1 ? '' : label(by);
+}
+
+export function label(by: ShownHolder): string {
+  return by.label === null ? '' : shortened(by.label);
+}
+
+/** The call, and its process. */
+export function caller(by: ShownHolder): string {
+  const call = label(by);
+  return call === '' ? process(by) : `${call}, ${process(by)}`;
 }
 
 export function lease({ remainingMs }: ShownLock): string {

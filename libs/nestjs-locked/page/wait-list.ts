@@ -15,9 +15,9 @@ export class WaitList {
 
 function itemOf(wait: ShownWait, waits: readonly ShownWait[]): HTMLElement {
   const { call, key, holds, waitedMs, heldBy, isInRing } = wait;
-  const by = heldBy.flatMap((i) => {
+  const holders = heldBy.flatMap((i) => {
     const other = waits[i];
-    return other === undefined ? [] : [', which is held by ', caller(other.call)];
+    return other === undefined ? [] : [other.call];
   });
   return make(
     'li',
@@ -30,7 +30,7 @@ function itemOf(wait: ShownWait, waits: readonly ShownWait[]): HTMLElement {
     duration(waitedMs),
     ' for ',
     code(key),
-    ...by,
+    ...holders.flatMap((by, i) => [i === 0 ? ', which is held by ' : ' and ', caller(by)]),
     '.',
   );
 }

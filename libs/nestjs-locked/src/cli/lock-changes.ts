@@ -1,4 +1,4 @@
-import { lockJson, shownHolder } from './lock-texts.js';
+import { callOf, lockJson, shownHolder } from './lock-texts.js';
 import type { LockView } from './lock-view.js';
 import { shownText } from './shown-text.js';
 
@@ -29,7 +29,7 @@ export function lockChanges(
 }
 
 function changeText(at: string, change: Change, lock: LockView): string {
-  const label = lock.holder?.label;
-  const call = label === undefined ? '' : ` ${shownText(label)}`;
+  const label = callOf(lock);
+  const call = label === '' ? '' : ` ${shownText(label)}`;
   return `${at} ${change.padEnd(7)} ${shownText(lock.key)}: ${shownHolder(lock)}${call}, ${lock.waiters} waiting`;
 }

@@ -16,8 +16,8 @@ import type { OperatorServers } from './operator-servers.js';
 /** How many locks are asked for at a time. */
 const MOST_AT_ONCE = 200;
 
-/** How many of several holders are named. */
-const MOST_HOLDERS = 50;
+/** How many of several readers are named. */
+const MOST_HOLDERS = 100;
 
 /** The entries of processes that were read already, because a process may hold many locks. */
 type Entries = Map<string, Promise<ProcessRecord | undefined>>;

@@ -1,4 +1,5 @@
 import type { LockHolder, LockWait } from '../core/lock-info.js';
+import { tokensIn } from '../core/store/shared-value.js';
 import { shownDuration } from './duration.js';
 import type { LockView } from './lock-view.js';
 import { shownJson, shownText } from './shown-text.js';
@@ -25,7 +26,7 @@ export function lockTable(locks: readonly LockView[], columns: number): string[]
     return [
       shownText(lock.key),
       shownHolder(lock),
-      shownText(lock.holder?.label ?? ''),
+      shownText(callOf(lock)),
       lock.since === undefined ? '' : shownTime(lock.since, now),
       heldMs === undefined ? '' : shownDuration(heldMs),
       shownLease(lock),
@@ -37,27 +38,45 @@ export function lockTable(locks: readonly LockView[], columns: number): string[]
 
 /** One lock, with all that is known. @returns lines */
 export function lockLines(lock: LockView): string[] {
-  const { key, leaseId, holder, since, waiters } = lock;
+  const { key, leaseId, mode, holders, since, waiters } = lock;
+  const [holder] = leasesOf(lock) > 1 ? [] : holders;
+  const call = callOf(lock);
   const ago = since === undefined ? 0 : Math.max(0, Date.now() - since.getTime());
   const lines: [name: string, text: string | undefined][] = [
     ['key', shownText(key)],
     ['holder', shownHolder(lock)],
+    ['mode', mode],
     ['process', holder?.processId],
-    ['call', holder?.label === undefined ? undefined : shownText(holder.label)],
+    ['call', call === '' ? undefined : shownText(call)],
     ['since', since && `${since.toISOString()}, ${shownDuration(ago)} ago`],
     ['lease', shownLease(lock)],
     ['lease id', leaseId],
     ['waiting', `${waiters} ${waiters === 1 ? 'process' : 'processes'}`],
+    ...readersOf(lock).map((reader): [string, string] => ['reader', reader]),
   ];
   return lines.flatMap(([name, text]) => (text === undefined ? [] : `${name.padEnd(9)}${text}`));
+}
+
+/** Each of several readers. */
+function readersOf(lock: LockView): string[] {
+  const { holders } = lock;
+  const leases = leasesOf(lock);
+  if (leases < 2) return [];
+  const shown = holders.map((holder) => {
+    const call = holder.label === undefined ? '' : `, ${shownText(holder.label)}`;
+    return `${processText(holder)}${call}`;
+  });
+  return leases > shown.length ? [...shown, `and ${leases - shown.length} more`] : shown;
 }
 
 /** A lock as JSON on one line; a lease that never expires has null. */
 export function lockJson(lock: LockView | undefined, more: object = {}): string {
   if (lock === undefined) return 'null';
-  const { key, state, leaseId, holder = null, since = null, remainingMs, waiters } = lock;
-  const leftMs = remainingMs === Infinity ? null : remainingMs;
-  const shown = { ...more, key, state, leaseId, holder, since, remainingMs: leftMs, waiters };
+  const { key, state, mode = null, leaseId, holder = null, holders, since = null } = lock;
+  const { waiters } = lock;
+  const remainingMs = lock.remainingMs === Infinity ? null : lock.remainingMs;
+  const held = { state, mode, leaseId, holder, holders, since, remainingMs };
+  const shown = { ...more, key, ...held, waiters };
   return shownJson(JSON.stringify(shown));
 }
 
@@ -84,8 +103,22 @@ export function waitJson(wait: LockWait, isDeadlock: boolean): string {
   return shownJson(JSON.stringify({ ...wait, label: wait.label ?? null, isDeadlock }));
 }
 
-export function shownHolder({ state, holder }: Pick<LockView, 'state' | 'holder'>): string {
-  return holder === undefined ? `(${state})` : processText(holder);
+export function shownHolder(lock: Pick<LockView, 'state' | 'mode' | 'holder' | 'value'>): string {
+  const { state, mode, holder } = lock;
+  if (holder === undefined) return `(${state})`;
+  const leases = leasesOf(lock);
+  if (leases > 1) return `${leases} readers`;
+  return mode === 'shared' ? `${processText(holder)}, reads` : processText(holder);
+}
+
+/** The call that has the lock, if it is one. */
+export function callOf(lock: Pick<LockView, 'holder' | 'value'>): string {
+  return leasesOf(lock) > 1 ? '' : (lock.holder?.label ?? '');
+}
+
+/** How many leases have the lock: one, or those of all readers. */
+function leasesOf({ value }: Pick<LockView, 'value'>): number {
+  return tokensIn(value).length;
 }
 
 function processText({ host, pid, processId }: Omit<LockHolder, 'label'>): string {

@@ -1,13 +1,17 @@
 import type { AskedHolder } from '../core/deadlocks/holder-questions.js';
 import { presentCall, withCall } from '../core/deadlocks/present-call.js';
 import { LockStoreError } from '../core/lock.errors.js';
+import type { LockHolder } from '../core/lock-info.js';
+import { MOST_HOLDERS_ASKED } from '../core/store/holder-question.js';
+import { modeOf } from '../core/store/lease-token.js';
 import { holderOf, type LockInspector } from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
+import { tokensIn } from '../core/store/shared-value.js';
 import { isReplyError } from '../redis/scripts/reply-error.js';
 import type { Asked } from './command-line.js';
 import { EXIT_CODE, type ExitCode } from './exit-code.js';
 import type { LockReader } from './lock-reader.js';
-import { inOrder, lockJson, lockLines, lockTable, shownHolder } from './lock-texts.js';
+import { callOf, inOrder, lockJson, lockLines, lockTable, shownHolder } from './lock-texts.js';
 import type { LockView } from './lock-view.js';
 import { shownJson, shownText } from './shown-text.js';
 import { terminalSize } from './terminal-size.js';
@@ -35,8 +39,7 @@ export async function inspect(
 ): Promise<ExitCode> {
   const lock = await reader.read(key);
   if (lock === undefined) return free(key, keyPrefix, json);
-  const { holder, since, problem } = await presentHolder(lock, askHolders);
-  const present = { ...lock, holder, since };
+  const { problem, ...present } = await withPresentCalls(lock, askHolders);
   console.log(json ? lockJson(present) : lockLines(present).join('\n'));
   if (problem !== undefined) {
     console.error(
@@ -46,21 +49,27 @@ export async function inspect(
   return EXIT_CODE.done;
 }
 
-/** @returns with the reason why only what Redis says is known, if so */
-async function presentHolder(
+/** @returns with the reason why only what Redis says is known of a holder, if so */
+async function withPresentCalls(
   lock: LockView,
   askHolders: AskHolders,
-): Promise<Pick<LockView, 'holder' | 'since'> & { readonly problem?: string }> {
-  const { key, value, holder, since } = lock;
-  if (holder === undefined) return { holder, since };
+): Promise<LockView & { readonly problem?: string }> {
+  if (lock.holder === undefined) return lock;
   try {
-    const [told] = await askHolders(key);
-    const call = presentCall(value, told);
-    if (call !== undefined) return { holder: withCall(holder, call), since: call?.since ?? since };
-    return { holder, since, problem: 'the process has not said' };
+    const asked = await askHolders(lock.key);
+    const calls = tokensIn(lock.value).map((token) =>
+      presentCall(
+        token,
+        asked.find((it) => it.token === token),
+      ),
+    );
+    const holders = lock.holders.map((holder, i) => withCall(holder, calls[i]) as LockHolder);
+    const present = { ...lock, holder: holders[0], holders, since: calls[0]?.since ?? lock.since };
+    const isSaid = calls.slice(0, MOST_HOLDERS_ASKED).every((call) => call !== undefined);
+    return isSaid ? present : { ...present, problem: 'the process has not said' };
   } catch (error) {
     if (!(error instanceof LockStoreError)) throw error;
-    return { holder, since, problem: error.message.replace(/\.$/, '') };
+    return { ...lock, problem: error.message.replace(/\.$/, '') };
   }
 }
 
@@ -76,7 +85,7 @@ export async function release(
     const code = await inspect(reader, askHolders, asked);
     if (code === EXIT_CODE.done)
       console.error(
-        'Nothing was released. With --yes, the lock is taken away from whoever has it then: the signal of that call aborts, and the next caller enters a second later, even if the work of the first one still goes on.',
+        'Nothing was released. With --yes, the lock is taken away from whoever has it then, be it one call or all readers: their signals abort, and the next caller enters a second later, even if their work still goes on.',
       );
     return EXIT_CODE.refused;
   }
@@ -85,10 +94,15 @@ export async function release(
   const revoked = await inspector.revoke(key, meant?.value).catch(doubtful);
   if (revoked === undefined) return meant ? over(key, json) : free(key, keyPrefix, json);
   const holder = holderOf(revoked);
-  if (json) console.log(shownJson(JSON.stringify({ key, released: true, holder: holder ?? null })));
-  else {
-    const label = holder?.label === undefined ? '' : `, ${shownText(holder.label)}`;
-    const who = shownHolder({ state: lockState(revoked.value), holder });
+  const { value } = revoked;
+  if (json) {
+    const leases = tokensIn(value).length;
+    console.log(shownJson(JSON.stringify({ key, released: true, holder: holder ?? null, leases })));
+  } else {
+    const call = callOf({ holder, value });
+    const label = call === '' ? '' : `, ${shownText(call)}`;
+    const mode = modeOf(tokensIn(value)[0] ?? '');
+    const who = shownHolder({ state: lockState(value), mode, holder, value });
     console.log(
       `Released ${shownText(key)}, held by ${who}${label}. The next caller enters in a second.`,
     );

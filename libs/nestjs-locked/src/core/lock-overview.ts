@@ -31,10 +31,12 @@ export interface AskedHolders {
   readonly present: <Info extends LockInfo>(lock: Info) => Info;
 }
 
-/** A lock, of whose queue only the calls of this process are named. */
+/** A lock, of whose queue only the calls of this process are named, and of whose readers only the first. */
 export interface OverviewLock extends LockInfo {
   /** How long the first of those that wait has waited; 0 if none waits. */
   readonly oldestWaitMs: number;
+  /** How many leases have it: one, or those of all readers, of which only the first is named. */
+  readonly leases: number;
 }
 
 /** A lock service, as the dashboard sees it. */

@@ -1,5 +1,6 @@
 /** What the server tells the page, as JSON: null stands for what is unknown. The page imports these types. */
 import type { LockState } from '../core/lock-info.js';
+import type { LockMode } from '../core/lock-mode.js';
 
 /** May the person at the page only look, or release locks as well? */
 export type DashboardRole = 'read' | 'admin';
@@ -20,8 +21,12 @@ export interface HelloMessage {
 export interface ShownLock {
   readonly key: string;
   readonly state: LockState;
+  readonly mode: LockMode | null;
   readonly leaseId: string;
+  /** The first of several readers. */
   readonly holder: ShownHolder | null;
+  /** How many leases have it: several, if they are those of readers. */
+  readonly leases: number;
   /** Milliseconds since 1970. */
   readonly since: number | null;
   /** null: it never expires. */
@@ -42,6 +47,8 @@ export interface ShownHolder {
 /** A lock with its queue: the answer to `lock?key=…`, null if nobody holds it. */
 export interface ShownQueue {
   readonly lock: ShownLock;
+  /** All that hold it, of which there may be more. */
+  readonly holders: readonly ShownHolder[];
   readonly queue: readonly (ShownHolder & { readonly waitedMs: number })[];
 }
 

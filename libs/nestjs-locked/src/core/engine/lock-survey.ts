@@ -74,7 +74,9 @@ async function shownLocks(
     const records = await Promise.all(some.map(({ key }) => inspector.inspect(key)));
     records.forEach((record, i) => {
       if (record === undefined) return;
-      shown.push({ ...local.infoOf(record), oldestWaitMs: (some[i] as Candidate).longestMs });
+      const { longestMs: oldestWaitMs } = some[i] as Candidate;
+      const leases = tokensIn(record.value).length;
+      shown.push({ ...local.infoOf(record), oldestWaitMs, leases });
     });
   }
   return shown;
