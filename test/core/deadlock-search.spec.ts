@@ -169,6 +169,22 @@ describe('a deadlock', () => {
     await Promise.all([working, ...crowd]);
   });
 
+  it('does not lead the search of another wait in circles', async () => {
+    const { clock, engines, locks, stores } = startEngines(2);
+    const [inside, outside] = engines as [LockEngine, LockEngine];
+    const calls = ring([inside], ['a', 'b'], { waitMs: 30_000 });
+    await clock.advance(1);
+    const bystander = outside.withLock('0', WAIT, () => outside.withLock('a', WAIT, () => 'last'));
+    const ended = outcomes([...calls, bystander]);
+    locks.isLost = (it) => it.kind === 'question' && it.from === stores[0]?.processId;
+    await clock.advance(2.5 * INTERVAL_MS);
+    const asked = locks.sent.filter((it) => it.kind === 'question');
+    expect(asked.length).toBeGreaterThan(4);
+    expect(asked.length).toBeLessThan(20);
+    await clock.advance(30_000);
+    expect((await ended).at(-1)).toBe('last');
+  });
+
   it('ends no wait that is not part of the ring', async () => {
     const { clock, engine } = startEngines();
     const outside = ring([engine], ['a', 'b']);
@@ -200,7 +216,7 @@ describe('no deadlock', () => {
     const working = engine.withLock('b', WAIT, () => gate.opened);
     const calls = outcomes([
       engine.withLock('b', WAIT, () => 'plain'),
-      engine.withLock('a', WAIT, () => engine.withLock('b', { waitMs: 4_000 }, () => 'short')),
+      engine.withLock('a', WAIT, () => engine.withLock('b', { waitMs: 5_000 }, () => 'short')),
     ]);
     await clock.advance(4 * INTERVAL_MS);
     expect(locks.sent.filter(({ kind }) => kind === 'question')).toEqual([]);
