@@ -175,7 +175,7 @@ describe('TestLocks', () => {
   it('hold permits as somebody else', async () => {
     const tests = new TestLocks({ waitMs: 0 });
     const locks = tests.service();
-    using _first = tests.hold(KEY, { permits: 3, weight: 2 });
+    tests.hold(KEY, { permits: 3, weight: 2 });
     const lock = await locks.acquire(KEY, { permits: 3 });
     expect(lock.slot).toBe(1);
     expect(await locks.tryAcquire(KEY, { permits: 3 })).toBeNull();

@@ -1,6 +1,6 @@
 /** Permits of several processes on a real server: how many hold a key at once, in which order, and with which slots. */
-import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import { connectAdmin } from '../support/connect-admin.js';
@@ -43,7 +43,7 @@ describe('permits of several processes', () => {
     { permits: 3, heaviest: 1 },
     { permits: 5, heaviest: 3 },
     { permits: 40, heaviest: 1 },
-  ])('$permits are never exceeded, with weights up to $heaviest [G47]', async ({ permits, heaviest }) => {
+  ])('$permits are never exceeded, with weights up to $heaviest [G48]', async ({ permits, heaviest }) => {
     const engines = await openMany(3);
     const key = uniqueKey();
     const register = new Register();

@@ -188,8 +188,9 @@ class Detail {
       make('dd', {}, make('bdi', {}, text)),
     ]);
     if (lock.leases > 1) {
-      const readers = holders.map((it) => make('li', {}, make('bdi', {}, caller(it))));
-      pairs.push(make('dt', {}, 'Readers'), make('dd', {}, make('ol', {}, ...readers)));
+      const name = lock.mode === 'permit' ? 'Permits' : 'Readers';
+      const each = holders.map((it) => make('li', {}, make('bdi', {}, caller(it))));
+      pairs.push(make('dt', {}, name), make('dd', {}, make('ol', {}, ...each)));
     }
     update(this.#facts, make('dl', {}, ...pairs));
     const more = lock.waiters - queue.length;

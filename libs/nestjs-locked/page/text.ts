@@ -49,7 +49,8 @@ export function process({ host, pid, processId }: ShownHolder): string {
 
 export function holder({ holder: by, state, mode, leases }: ShownLock): string {
   if (by === null) return WITHOUT_HOLDER[state];
-  if (leases > 1) return `${count(leases)} readers`;
+  if (leases > 1) return `${count(leases)} ${mode === 'permit' ? 'permits' : 'readers'}`;
+  if (mode === 'permit') return `${process(by)}, with a permit`;
   return mode === 'shared' ? `${process(by)}, which reads` : process(by);
 }
 

@@ -6,7 +6,7 @@ import {
   type ProcessRecord,
 } from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
-import { leaseIdOf, tokensIn } from '../core/store/shared-value.js';
+import { leaseIdOf, permitOf, tokensIn } from '../core/store/shared-value.js';
 import type { RedisConnection } from '../redis/connection/server/redis-client.js';
 import type { RedisKeys } from '../redis/scripts/redis-keys.js';
 import { hasWrongType } from '../redis/scripts/reply-error.js';
@@ -16,7 +16,7 @@ import type { OperatorServers } from './operator-servers.js';
 /** How many locks are asked for at a time. */
 const MOST_AT_ONCE = 200;
 
-/** How many of several readers are named. */
+/** How many of several holders are named. */
 const MOST_HOLDERS = 100;
 
 /** The entries of processes that were read already, because a process may hold many locks. */
@@ -72,7 +72,8 @@ export class LockReader {
     const tokens = tokensIn(value);
     const holders = await Promise.all(
       tokens.slice(0, MOST_HOLDERS).map(async (token) => {
-        return holderWith({ token, process: await this.#processOf(token, entries) });
+        const process = await this.#processOf(token, entries);
+        return { ...holderWith({ token, process }), ...permitOf(value, token) };
       }),
     );
     const [token = ''] = tokens;

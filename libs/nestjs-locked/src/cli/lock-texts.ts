@@ -52,21 +52,27 @@ export function lockLines(lock: LockView): string[] {
     ['lease', shownLease(lock)],
     ['lease id', leaseId],
     ['waiting', `${waiters} ${waiters === 1 ? 'process' : 'processes'}`],
-    ...readersOf(lock).map((reader): [string, string] => ['reader', reader]),
+    ...eachOf(lock).map((it): [string, string] => [mode === 'permit' ? 'permit' : 'reader', it]),
   ];
   return lines.flatMap(([name, text]) => (text === undefined ? [] : `${name.padEnd(9)}${text}`));
 }
 
-/** Each of several readers. */
-function readersOf(lock: LockView): string[] {
+/** Each of several readers, or permits. */
+function eachOf(lock: LockView): string[] {
   const { holders } = lock;
   const leases = leasesOf(lock);
   if (leases < 2) return [];
   const shown = holders.map((holder) => {
     const call = holder.label === undefined ? '' : `, ${shownText(holder.label)}`;
-    return `${processText(holder)}${call}`;
+    return `${processText(holder)}${call}${permitText(holder)}`;
   });
   return leases > shown.length ? [...shown, `and ${leases - shown.length} more`] : shown;
+}
+
+/** Which permit it is, if it is one. */
+function permitText({ slot, weight = 1 }: LockHolder): string {
+  if (slot === undefined) return '';
+  return weight === 1 ? `, slot ${slot}` : `, slot ${slot}, weight ${weight}`;
 }
 
 /** A lock as JSON on one line; a lease that never expires has null. */
@@ -107,7 +113,8 @@ export function shownHolder(lock: Pick<LockView, 'state' | 'mode' | 'holder' | '
   const { state, mode, holder } = lock;
   if (holder === undefined) return `(${state})`;
   const leases = leasesOf(lock);
-  if (leases > 1) return `${leases} readers`;
+  if (leases > 1) return `${leases} ${mode === 'permit' ? 'permits' : 'readers'}`;
+  if (mode === 'permit') return `${processText(holder)}, with a permit`;
   return mode === 'shared' ? `${processText(holder)}, reads` : processText(holder);
 }
 
@@ -116,7 +123,7 @@ export function callOf(lock: Pick<LockView, 'holder' | 'value'>): string {
   return leasesOf(lock) > 1 ? '' : (lock.holder?.label ?? '');
 }
 
-/** How many leases have the lock: one, or those of all readers. */
+/** How many leases have the lock: one, or those of all that have it together. */
 function leasesOf({ value }: Pick<LockView, 'value'>): number {
   return tokensIn(value).length;
 }

@@ -85,7 +85,7 @@ export async function release(
     const code = await inspect(reader, askHolders, asked);
     if (code === EXIT_CODE.done)
       console.error(
-        'Nothing was released. With --yes, the lock is taken away from whoever has it then, be it one call or all readers: their signals abort, and the next caller enters a second later, even if their work still goes on.',
+        'Nothing was released. With --yes, the lock is taken away from whoever has it then, be it one call, or all readers or permits: their signals abort, and the next caller enters a second later, even if their work still goes on.',
       );
     return EXIT_CODE.refused;
   }

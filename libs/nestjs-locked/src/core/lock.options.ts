@@ -36,8 +36,8 @@ export interface LockOptions {
   readonly mode?: LockMode | ModeOfKey;
   /**
    * At most so many hold the key at once, in all processes: from 1 to 1,000. They take their turns in order of arrival,
-   * and never beside an exclusive holder or a reader. A function says it for each of several keys, and undefined for one
-   * that the call wants alone. Not together with `mode`. A permit has no fencing token, but a `lock.slot`.
+   * and never beside an exclusive holder or a reader. A function says it for each of several keys, and undefined for
+   * one that the call wants alone. Not together with `mode`. A permit has no fencing token, but a `lock.slot`.
    * @default none: one holder, or as `mode` says
    */
   readonly permits?: number | PermitsOfKey;

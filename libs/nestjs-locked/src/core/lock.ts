@@ -21,8 +21,8 @@ export interface Lock extends AsyncDisposable {
    */
   fencingTokenOf(key: string): number;
   /**
-   * Which of the permits for `key` this is: a number from 0 to `permits - 1` that no other holder has now, for as long as
-   * `isHeld` is true. 0 without permits.
+   * Which of the permits for `key` this is: a number from 0 to `permits - 1` that no other holder has now, for as long
+   * as `isHeld` is true. 0 without permits.
    */
   readonly slot: number;
   /** The slot of one of several keys. @throws LockKeyError if it is not among `keys` */

@@ -1,6 +1,6 @@
 /** What the server tells the page, as JSON: null stands for what is unknown. The page imports these types. */
 import type { LockState } from '../core/lock-info.js';
-import type { LockMode } from '../core/lock-mode.js';
+import type { HeldMode } from '../core/lock-mode.js';
 
 /** May the person at the page only look, or release locks as well? */
 export type DashboardRole = 'read' | 'admin';
@@ -21,7 +21,7 @@ export interface HelloMessage {
 export interface ShownLock {
   readonly key: string;
   readonly state: LockState;
-  readonly mode: LockMode | null;
+  readonly mode: HeldMode | null;
   readonly leaseId: string;
   /** The first of several readers. */
   readonly holder: ShownHolder | null;

@@ -6,7 +6,7 @@ import type { HeldMode } from '../lock-mode.js';
 import type { LocalQueue } from '../queue/local-queue.js';
 import type { Occupancy } from '../queue/occupancy.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
-import { introducedAt, isTokenOf, modeOf, processIdOf, termsOf } from '../store/lease-token.js';
+import { introducedAt, isTokenOf, modeOf, processIdOf } from '../store/lease-token.js';
 import {
   type HolderRecord,
   holderWith,
@@ -15,7 +15,7 @@ import {
   type WaiterRecord,
 } from '../store/lock-inspector.js';
 import { lockState } from '../store/lock-state.js';
-import { leaseIdOf, slotIn, tokensIn } from '../store/shared-value.js';
+import { leaseIdOf, permitOf, tokensIn } from '../store/shared-value.js';
 import type { Clock } from '../time/clock.js';
 
 /** How many of those that wait are named. */
@@ -126,12 +126,6 @@ export class LocalView {
   #callHere(label: string | undefined): LockHolder {
     return { processId: this.#processId, host: hostname(), pid: process.pid, label };
   }
-}
-
-/** What is known of a permit. */
-function permitOf(value: string, token: string): Pick<LockHolder, 'slot' | 'weight'> {
-  const { mode, weight } = termsOf(token) ?? {};
-  return mode === 'permit' && weight !== undefined ? { slot: slotIn(value, token), weight } : {};
 }
 
 /** @returns nothing for what is no token of ours */

@@ -59,7 +59,10 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #pending: Introduced | undefined;
   /** Our position in the store's queue. */
   #position: number | undefined;
-  /** The first in the queue while others have the key that share it, and since when it has been there, as far as is known. */
+  /**
+   * The first in the queue while others have the key that share it, and since when it has been there, as far as is
+   * known.
+   */
   #head: { readonly token: string; readonly since: number } | undefined;
   /** Whether a notice that another process wants the key overtook our grant. */
   #wanted = false;

@@ -15,8 +15,9 @@ import type { Occupancy } from './occupancy.js';
 const NOBODY: readonly Hold[] = [];
 
 /**
- * The occupancy of an exclusive lease: which call has it, which had it before, and whether the next may have it. That of
- * a permit has one call, after which it goes back to the store: whoever has waited longest gets it, in whichever process.
+ * The occupancy of an exclusive lease: which call has it, which had it before, and whether the next may have it. That
+ * of a permit has one call, after which it goes back to the store: whoever has waited longest gets it, in whichever
+ * process.
  */
 export class SoleOccupancy implements HoldKeeper, Occupancy {
   readonly isShared: boolean;

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import { processIdOf } from './lease-token.js';
+import type { LockHolder } from '../lock-info.js';
+import { processIdOf, termsOf } from './lease-token.js';
 
 /** Several readers, or permits. */
 const SEVERAL = /^(?:shared|permits) /;
@@ -15,10 +16,12 @@ export function tokensIn(value: string): readonly string[] {
   return holders.map((it) => it.slice(it.indexOf(':') + 1)).filter((it) => processIdOf(it));
 }
 
-/** @returns the slot of a permit in the value of a key */
-export function slotIn(value: string, token: string): number {
-  const holder = value.split(' ').find((it) => it.endsWith(`:${token}`));
-  return Number(/^\d+\/(\d+):/.exec(holder ?? '')?.[1] ?? 0);
+/** @returns what the value of a key says of a permit; nothing of another token */
+export function permitOf(value: string, token: string): Pick<LockHolder, 'slot' | 'weight'> {
+  const { weight } = termsOf(token) ?? {};
+  if (weight === undefined) return {};
+  const holder = value.split(' ').find((it) => it.endsWith(`:${token}`)) ?? '';
+  return { slot: Number(/^\d+\/(\d+):/.exec(holder)?.[1] ?? 0), weight };
 }
 
 /** @returns what stays the same in the value of a key as long as the same leases have it */

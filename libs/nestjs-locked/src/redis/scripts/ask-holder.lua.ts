@@ -3,8 +3,9 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Asks the process that holds the key, or the processes that read it, which of their calls have it, and what these wait
- * for. Writes nothing. The variable `lock` and all functions except those of Redis and Lua are in `protocolLua`.
+ * Asks the process that holds the key, or the processes that have it together, which of their calls have it, and what
+ * these wait for. Writes nothing. The variable `lock` and all functions except those of Redis and Lua are in
+ * `protocolLua`.
  */
 export const askHolderScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -24,7 +25,7 @@ local function keepsOut(token)
   return redis.pcall('PUBSUB', 'NUMSUB', inboxOf(head))[2] == 0 and 0 or 1
 end
 local value = holder()
-local holders = value and (isOurs(value) and { { token = value } } or readersIn(value, nowMs())) or {}
+local holders = value and (isOurs(value) and { { token = value } } or holdersIn(value, nowMs())) or {}
 local asked = {}
 for i = 1, math.min(#holders, tonumber(ARGV[3])) do
   local token, id = holders[i].token, ARGV[2] .. '.' .. i

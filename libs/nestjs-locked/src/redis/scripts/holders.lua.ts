@@ -3,9 +3,9 @@ const LONGEST_END = 24;
 
 /**
  * The value of a lock that several have together. Readers: 'shared', and for each the end of its lease, in milliseconds
- * of server time, and its token. Permits: 'permits', and for each the same with its slot, the least number that no other
- * permit had when it was given. So each holder has an end of its own, and whatever removes the lock removes all of
- * them. A lock that one reader has is like any other, as is one of which the permit with slot 0 is the only one: its
+ * of server time, and its token. Permits: 'permits', and for each the same with its slot, the least number that no
+ * other permit had when it was given. So each holder has an end of its own, and whatever removes the lock removes all
+ * of them. A lock that one reader has is like any other, as is one of which the permit with slot 0 is the only one: its
  * value is the token, so most commands need none of this.
  *
  *     shared <end>:<token> <end>:<token>
@@ -14,7 +14,7 @@ const LONGEST_END = 24;
  * What another client has written is no such holder, however it begins: it has the lock alone.
  *
  * The lock ends with the last of its holders, not with whoever wrote last. A holder whose time is over is left out when
- * the value is written the next time. A value may have a thousand holders, so no command takes it apart: it is searched,
+ * another one comes or is renewed. A value may have a thousand holders, so no command takes it apart: it is searched,
  * and pieces of it are cut out and put together. Needs `text`.
  */
 export const holdersLua = `

@@ -7,7 +7,8 @@ import type { ScriptSettings } from './script-settings.js';
  * The shared part of the scripts: the fence, the queue, and the only place where a key is granted to a waiter. What a
  * script uses but does not define, such as `lock`, `heirs` and `tell`, is defined here.
  *
- * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX, or all that have it together (see `holdersLua`)
+ * KEYS of each lock in turn: lock: plain string, the token of the lease, with PX, or all that have it together (see
+ *                            `holdersLua`)
  *                            queue: sorted set of waiting tokens, score = arrival in microseconds of server time
  *                            fence: a fencing token that no token in use exceeds, the same key for all locks unless
  *                            they may be on different servers; if it is ahead of the clock, followed by the time when

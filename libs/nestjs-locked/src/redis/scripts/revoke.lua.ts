@@ -4,8 +4,8 @@ import { RedisScript } from './redis-script.js';
 import type { ScriptSettings } from './script-settings.js';
 
 /**
- * Takes the key from its holder, or from all that have it together, who are notified at once; the next waiter gets the key a second
- * later. The variable `lock` and all functions except those of Redis and Lua are in `protocolLua`.
+ * Takes the key from its holder, or from all that have it together, who are notified at once; the next waiter gets the
+ * key a second later. The variable `lock` and all functions except those of Redis and Lua are in `protocolLua`.
  */
 export const revokeScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(

@@ -44,7 +44,9 @@ export function fenceOn(
   return (fence?.connections?.includes(connection) ?? true) ? fence : undefined;
 }
 
-/** Whether a transaction on this connection claims the fence of the hold. Among permits, there is no order to enforce. */
+/**
+ * Whether a transaction on this connection claims the fence of the hold. Among permits, there is no order to enforce.
+ */
 export function isFenced({ locks, hold }: GuardingHold, connection: string): boolean {
   return !hold.isPermit && fenceOn(locks, connection) !== undefined;
 }

@@ -7,10 +7,10 @@ export interface ProbeMessage {
 }
 
 /**
- * Reads what the scripts publish: g is a grant, p that of a permit with a slot other than 0, w says that the key is wanted, h that the waiter is at the head of the
- * queue, and r that the lease was revoked; q is a question about the call that has the key, and a an answer to one. The
- * key, or the text of an answer, comes last because it is the only part that may contain spaces. A process ignores
- * what its version does not know.
+ * Reads what the scripts publish: g is a grant, p that of a permit with a slot other than 0, w says that the key is
+ * wanted, h that the waiter is at the head of the queue, and r that the lease was revoked; q is a question about the
+ * call that has the key, and a an answer to one. The key, or the text of an answer, comes last because it is the only
+ * part that may contain spaces. A process ignores what its version does not know.
  *
  *     g <token> <fence> <blockEnd> <waiters> <acceptMs> <key>
  *     p <token> <slot> <fence> <blockEnd> <waiters> <acceptMs> <key>
