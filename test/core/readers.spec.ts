@@ -205,6 +205,17 @@ describe('when another process wants the key alone', () => {
     await released(scripted, ask.command.token);
   });
 
+  it('the readers that waited all get it, although a lease that was handed over is short', async () => {
+    const { engine, store, grant, waiting } = await startScripted();
+    const { hold: first, token } = await waiting({ ...SHARED, leaseMs: 30_000 });
+    const others = [1, 2].map(() => engine.acquire(KEY, SHARED));
+    await settled();
+    grant(token, 100, 1, 3_000);
+    for (const lock of await Promise.all([first, ...others])) expect(lock.isHeld).toBe(true);
+    void engine.acquire(KEY, SHARED).catch(() => {});
+    expect(await store.unanswered()).toEqual(['acquire']);
+  });
+
   it('a nested reader joins all the same, because that process waits for the outer one', async () => {
     const scripted = await startScripted();
     const { engine, store, wanted } = scripted;

@@ -10,7 +10,7 @@ export class LeaseReadiness {
   readonly #grant: LeaseGrant;
   readonly #deadline: LeaseDeadline;
   readonly #numbers: FencingNumbers;
-  /** Whether the lease was neither handed out nor renewed yet. */
+  /** Whether the lease was neither handed out nor renewed yet, or is being handed out to all readers that waited. */
   #isFresh = true;
 
   constructor(
@@ -49,7 +49,7 @@ export class LeaseReadiness {
     return this.#numbers.areUnused && this.#grant.leaseMs === leaseMs;
   }
 
-  /** Called when the lease is handed out or renewed. */
+  /** Called when the lease is handed out, to readers all together, or renewed. */
   used(): void {
     this.#isFresh = false;
   }
