@@ -398,6 +398,21 @@ function claimsOfReaders(type: 'postgres' | 'mysql', useDatabase: () => TestData
     expect(await stock.quantity()).toBe(99);
   });
 
+  it('a reader that was handed the key goes on after a database that is ahead of Redis', async () => {
+    const dataSource = await open();
+    const [locks, others] = [await start(), await start()];
+    const seen = Date.now() * 1_000 + 10_000_000_000;
+    await stock.raiseFence(seen);
+    const first = await others.acquire(stock.key);
+    const reading = locks.withLock(stock.key, SHARED, async (lock) => {
+      await dataSource.transaction(read);
+      return lock.fencingToken;
+    });
+    await eventually(async () => expect((await others.inspect(stock.key))?.waiters).toBe(1));
+    await first.release();
+    expect(await reading).toBeGreaterThan(seen);
+  });
+
   it('a reader whose maxHoldMs is over does not commit, and its neighbours on the same lease do', async () => {
     const dataSource = await open();
     const locks = await start({ leaseMs: 2_000 });

@@ -14,6 +14,8 @@ export class FencingNumbers {
   #used: number;
   #blockEnd: number;
   readonly #areShared: boolean;
+  /** Whether others have seen the number that readers have, so that the next one must be another. */
+  #isSeen = false;
 
   constructor({ fence, blockEnd }: Pick<Granted, 'fence' | 'blockEnd'>, areShared = false) {
     this.#areShared = areShared;
@@ -42,7 +44,7 @@ export class FencingNumbers {
 
   /** Whether the block is used up, so that the store must reserve another one first. */
   get areSpent(): boolean {
-    return this.#used >= this.#blockEnd && (!this.#areShared || this.areUnused);
+    return this.#used >= this.#blockEnd && (!this.#areShared || this.areUnused || this.#isSeen);
   }
 
   /** Whether calls here take turns and will soon have used up the block. */
@@ -65,7 +67,8 @@ export class FencingNumbers {
 
   /** @returns the number of the next hold, greater than all before, or that of all readers */
   next(): number {
-    if (this.#areShared && !this.areUnused) return this.#used;
+    if (this.#areShared && !this.areUnused && !this.#isSeen) return this.#used;
+    this.#isSeen = false;
     return ++this.#used;
   }
 
@@ -93,6 +96,6 @@ export class FencingNumbers {
   /** Makes the next number greater than this one, which others have seen. */
   raise(seen: number): void {
     this.#used = Math.max(this.#used, seen);
-    if (this.#areShared) this.#first = this.#used + 1;
+    this.#isSeen = true;
   }
 }
