@@ -342,6 +342,25 @@ describe('doubt about a lease', () => {
     expect(await store.unanswered()).toEqual([]); // neither renewed nor released
   });
 
+  it('a reader that comes while the only other one awaits the answer to its COMMIT keeps the lease', async () => {
+    const scripted = await startScripted();
+    const { store, clock } = scripted;
+    const { lock: late } = await firstReader(scripted);
+    const [hold] = (late as unknown as { holds: { commitIsLate(): void }[] }).holds;
+    hold?.commitIsLate();
+    await clock.advance(12_000);
+    expect(await store.unanswered()).toEqual([]);
+    const sound = await nextReader(scripted);
+    await clock.advance(100);
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    await clock.advance(10_000);
+    (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    expect(sound.isHeld).toBe(true);
+    await sound.release();
+    await clock.advance(29_000);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
   it('a renewal that is not answered is repeated, and changes nothing for the readers', async () => {
     const scripted = await startScripted();
     const { store, clock } = scripted;

@@ -165,6 +165,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     this.#latest = hold;
     this.#holds.add(hold);
     this.#needLongest();
+    this.#renewIfNeeded();
     if (!options.renew) this.#isClosed = true;
     if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
