@@ -142,6 +142,28 @@ describe('readers of one process', () => {
     await scripted.nothingLeft();
   });
 
+  it('may be thousands: each costs the same, however many are inside', async () => {
+    const scripted = await startScripted();
+    const { engine } = scripted;
+    const cpuMsOf = async (count: number): Promise<number> => {
+      const from = process.cpuUsage();
+      const locks: Lock[] = [];
+      for (let i = 0; i < count; i++) {
+        locks.push(await engine.acquire(KEY, { ...SHARED, maxHoldMs: i % 2 ? 60_000 : Infinity }));
+      }
+      for (const lock of locks) await lock.release();
+      const { user, system } = process.cpuUsage(from);
+      return (user + system) / 1_000;
+    };
+    const { lock, token } = await firstReader(scripted);
+    await cpuMsOf(1_000);
+    const few = await cpuMsOf(1_000);
+    expect(await cpuMsOf(10_000)).toBeLessThan(15 * few + 300);
+    void lock.release();
+    await released(scripted, token);
+    await scripted.nothingLeft();
+  });
+
   it('do not outlive the application', async () => {
     const scripted = await startScripted();
     const { lock } = await firstReader(scripted);

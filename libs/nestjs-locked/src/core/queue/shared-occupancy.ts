@@ -9,6 +9,7 @@ import type { PresentCall } from '../store/holder-question.js';
 import { templateOf } from '../template-of.js';
 import type { ClockStep } from '../time/suspend-detector.js';
 import { Hold, type HoldKeeper } from './hold.js';
+import { HoldEnds } from './hold-ends.js';
 import type { Occupancy } from './occupancy.js';
 
 /**
@@ -26,6 +27,9 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   readonly #parts: EngineParts;
   readonly #user: LeaseUser;
   readonly #holds = new Set<Hold>();
+  readonly #ends = new HoldEnds();
+  /** How many readers inside want a lease of each length. */
+  readonly #lengths = new Map<number, number>();
   /** The readers whose COMMIT has not been answered in time. */
   readonly #late = new Set<Hold>();
   #isPaused = false;
@@ -120,8 +124,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   }
 
   get dueAt(): number {
-    if (this.isIdle) return this.#idleUntil;
-    return Math.min(...[...this.#holds].map((hold) => (isLost(hold) ? Infinity : hold.endsAt)));
+    return this.isIdle ? this.#idleUntil : this.#ends.first;
   }
 
   holdLeftMs(): number {
@@ -131,9 +134,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   /** Readers whose time is over are lost, each alone. */
   onDue(): void {
     if (this.isIdle) return this.giveUp();
-    const now = this.#parts.clock.now();
-    for (const hold of this.#holds) {
-      if (hold.endsAt <= now && !isLost(hold)) hold.leaseLost('max-hold');
+    for (const hold of this.#ends.takeUntil(this.#parts.clock.now())) {
+      if (!isLost(hold)) hold.leaseLost('max-hold');
     }
     this.#isClosed = true;
     this.#renewIfNeeded();
@@ -164,22 +166,29 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (this.#user.waiters === 1) this.#hasServed = true;
     this.#latest = hold;
     this.#holds.add(hold);
+    this.#count(hold, 1);
     this.#needLongest();
-    this.#renewIfNeeded();
+    if (this.#isPaused) this.#renewIfNeeded();
     if (!options.renew) this.#isClosed = true;
     if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
     return hold;
   }
 
+  #count({ options: { leaseMs } }: Hold, difference: 1 | -1): void {
+    const count = (this.#lengths.get(leaseMs) ?? 0) + difference;
+    if (count > 0) this.#lengths.set(leaseMs, count);
+    else this.#lengths.delete(leaseMs);
+  }
+
   /** Renews for as long as the reader that wants the longest lease. */
   #needLongest(): void {
-    const lengths = this.#sound().map(({ options }) => options.leaseMs);
-    if (lengths.length > 0) this.lease.renewal.neededFor(Math.max(...lengths));
+    this.lease.renewal.neededFor(Math.max(...this.#lengths.keys()));
   }
 
   holdBegins(hold: Hold, now: number): void {
     if (!this.#has(hold)) return;
+    this.#ends.add(hold);
     const { leaseMs, renew } = hold.options;
     if (!renew) {
       this.lease.deadline.fix(now, leaseMs);
@@ -233,6 +242,8 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   endHold(hold: Hold): Promise<boolean> {
     this.#parts.scheduler.catchUp();
     if (!this.#holds.delete(hold)) return Promise.resolve(false);
+    this.#ends.delete(hold);
+    this.#count(hold, -1);
     this.#late.delete(hold);
     if (hold.doubt !== undefined) this.#doubtful = hold;
     const wasHeld = this.lease.state === 'ours' && !isLost(hold);
@@ -252,7 +263,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
 
   #readerLeft(): void {
     this.#needLongest();
-    this.#renewIfNeeded();
+    if (this.#isClosed || this.#late.size > 0) this.#renewIfNeeded();
     this.lease.reschedule();
   }
 
