@@ -345,6 +345,21 @@ describe('doubt about a lease', () => {
     expect(await last).toBe(false);
   });
 
+  it('a reader that has left in time is not lost later, and leaves the lease open', async () => {
+    const scripted = await startScripted();
+    const { clock, events, store } = scripted;
+    const { lock } = await firstReader(scripted);
+    const left = [await nextReader(scripted, { maxHoldMs: 4_000 })];
+    left.push(await nextReader(scripted, { maxHoldMs: 3_000 }));
+    for (const reader of left) expect(await reader.release()).toBe(true);
+    await clock.advance(5_000);
+    expect(events.filter(({ type }) => type === 'lost')).toEqual([]);
+    const next = await nextReader(scripted);
+    void next.release();
+    void lock.release();
+    expect(await store.unanswered()).toEqual(['release']);
+  });
+
   it('a reader whose COMMIT may have gone through keeps the lease from being released', async () => {
     const scripted = await startScripted();
     const { store, clock, engine } = scripted;
