@@ -16,8 +16,10 @@ export interface Call {
   readonly waitMs: number;
   readonly leaseMs: number;
   readonly keepMs: number;
-  /** Whether it holds its keys together with others that read. */
+  /** Whether it holds its keys together with others that read; of several in different modes, that of one at a time. */
   readonly reads: boolean;
+  /** The keys that it holds so. */
+  readonly readKeys: readonly string[];
   readonly calledAt: Moment;
   readonly entered: (Moment & { readonly believed: boolean }) | undefined;
   readonly fences: Readonly<Record<string, number>>;
@@ -78,6 +80,13 @@ export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): C
 
 export type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
 
+/** The calls that want this key, each as it wants this one. */
+export function callsFor(key: string, calls: readonly Call[]): Call[] {
+  return calls
+    .filter(({ keys }) => keys.includes(key))
+    .map((call) => ({ ...call, reads: call.readKeys.includes(key) }));
+}
+
 /** Those that were told that they hold their keys, in the order in which they were told. */
 export function entriesInto(calls: readonly Call[]): Entered[] {
   return calls
@@ -107,6 +116,7 @@ class CallBeingRead implements Call {
   readonly leaseMs: number;
   readonly keepMs: number;
   readonly reads: boolean;
+  readonly readKeys: readonly string[];
   readonly calledAt: Moment;
   entered: Call['entered'];
   fences: Call['fences'] = {};
@@ -133,7 +143,8 @@ class CallBeingRead implements Call {
     this.waitMs = waitMs;
     this.leaseMs = leaseMs;
     this.keepMs = keepMs;
-    this.reads = mode === 'shared';
+    this.readKeys = typeof mode === 'object' ? mode.reads : mode === 'shared' ? keys : [];
+    this.reads = this.readKeys.length === keys.length;
     this.calledAt = { at, index };
   }
 

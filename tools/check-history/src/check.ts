@@ -1,4 +1,11 @@
-import { type Call, entriesInto, isPartyOf, leaseLastsUntil, readCalls } from './calls.js';
+import {
+  type Call,
+  callsFor,
+  entriesInto,
+  isPartyOf,
+  leaseLastsUntil,
+  readCalls,
+} from './calls.js';
 import { Calm, HEALING_MS } from './calm.js';
 import { deadHolders } from './dead-holders.js';
 import { failures } from './failures.js';
@@ -18,7 +25,7 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
   const keys = new Set(calls.flatMap((call) => call.keys));
   return [
     ...[...keys].flatMap((key) => {
-      const ofKey = calls.filter((call) => call.keys.includes(key));
+      const ofKey = callsFor(key, calls);
       const about = calm.about(ofKey);
       return [
         ...exclusion(lines, key, ofKey, about),

@@ -9,7 +9,7 @@ export type OfCall = Readonly<
   { process: string; call: string } &
     /**
      * `keepMs`: for how long nobody else gets the keys after it has entered, even if it has left. `mode`: whether it
-     * holds the keys alone, which is the default, or together with others that read.
+     * holds the keys alone, which is the default, or together with others that read; or which of them it reads.
      */
     (
       | {
@@ -18,7 +18,7 @@ export type OfCall = Readonly<
           waitMs: number;
           leaseMs: number;
           keepMs?: number;
-          mode?: 'exclusive' | 'shared';
+          mode?: 'exclusive' | 'shared' | { readonly reads: readonly string[] };
         }
       /** It may act now. `believed`: whether it was told that it holds the lock. */
       | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }

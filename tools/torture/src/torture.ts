@@ -10,7 +10,7 @@ import { runFaults } from './faults/streams.js';
 import { type EntryKinds, MAIN_PROCESS } from './history/entry.js';
 import { HistoryFile, monotonicMs } from './history/history-file.js';
 import { judge } from './judge.js';
-import { CROWD_KEYS, STEADY_KEYS } from './keys.js';
+import { ALL_KEYS, CROWD_KEYS, LONE_KEYS, STEADY_KEYS } from './keys.js';
 import { hyphenated, type TortureOptions } from './options.js';
 import { watchPulse } from './pulse.js';
 import { residue } from './residue.js';
@@ -18,7 +18,7 @@ import type { Stage } from './stages/stage.js';
 import { chosenStage, faultsOf, type StageKind, startStage } from './stages/stages.js';
 import { SECOND_SERVICE } from './worker/application.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
-import type { ServiceTask, WorkerTask } from './worker/task.js';
+import type { Readers, ServiceTask, WorkerTask } from './worker/task.js';
 import { WorkerProcess } from './worker/worker-process.js';
 
 /** The limits of a run. */
@@ -67,8 +67,13 @@ export function torture(options: TortureOptions): Promise<number> {
       if ('proxy' in stage) history.note('stalled', { process: MAIN_PROCESS, since }, at);
     });
     const stopPulse = watchPulse(stage, history);
+    const readers = drawnReaders(random, options);
     const startWorker = (index: number, more: Partial<WorkerTask> = {}) => {
-      const task = { ...taskOf(index, options, stage, random), history: history.path, ...more };
+      const task = {
+        ...taskOf(index, options, stage, random, readers),
+        history: history.path,
+        ...more,
+      };
       return WorkerProcess.start(PROGRAM, task, history);
     };
     const crew = new Crew(startWorker);
@@ -83,7 +88,9 @@ export function torture(options: TortureOptions): Promise<number> {
       const isShort = seconds * 1_000 < SERVER_CYCLE_MS && { plannedTimeShare: Infinity };
       const verdict = check(history.read(), { ...LIMITS, ...withSentinels, ...isShort });
       const left = await residue(stage);
-      console.log(`seed ${seed}, ${seconds} s, ${crew.started} processes, stage ${kind}`);
+      console.log(
+        `seed ${seed}, ${seconds} s, ${crew.started} processes, stage ${kind}${readers.share > 0 ? `, readers of ${readers.keys.join(' ')}` : ''}`,
+      );
       print(verdict, faults);
       return [...verdict.violations, ...left];
     } finally {
@@ -96,11 +103,19 @@ export function torture(options: TortureOptions): Promise<number> {
   });
 }
 
+/** Every third run has no readers, and no run has them on all keys. */
+function drawnReaders(random: SeededRandom, { without }: TortureOptions): Readers {
+  const share = random.pick([0, 0.3, 0.7]);
+  if (share === 0 || without.includes('readers')) return { keys: [], share: 0 };
+  return { keys: [...ALL_KEYS, ...LONE_KEYS].filter(() => random.chance(0.5)), share };
+}
+
 function taskOf(
   index: number,
   { kinds, without, breaks }: TortureOptions,
   stage: Stage,
   random: SeededRandom,
+  readers: Readers,
 ): Omit<WorkerTask, 'history'> {
   const forms = without.includes('own-clients')
     ? (['url', 'options'] as const)
@@ -116,6 +131,7 @@ function taskOf(
       awaitRelease: random.chance(0.7),
     },
     callers: random.between(1, 3),
+    readers,
   });
   return {
     name: `p${index}`,

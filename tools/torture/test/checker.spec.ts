@@ -87,6 +87,92 @@ describe('the checker of torture: exclusion', () => {
   });
 });
 
+describe('the checker of torture: readers', () => {
+  const reader = (call: string, times: string, token: number, more = '') =>
+    `${call} ${times} reads=k token=${token} ${more}`;
+
+  it('have a key together, in one process and in several, and never beside a writer', () => {
+    const readers = [
+      reader('a/1', '10-90', 5),
+      reader('a/2', '20-70', 5),
+      reader('b/1', '30-60', 6),
+    ];
+    clean(...readers, 'c/1 100-110 token=7', reader('b/2', '120-130', 8));
+    for (const writer of ['c/1 5-15 token=4', 'c/1 85-95 token=7', 'b/9 40-50 token=7']) {
+      includes(TWO_HOLDERS, ...readers, writer);
+    }
+    clean(...readers, 'a/3 40-50 reads=m tokens=k:5,m:1 parent=a/1');
+    includes(TWO_HOLDERS, ...readers, 'c/1 40-50 reads=m tokens=k:7,m:1');
+  });
+
+  it('count until their deadline, and for as long as they believe', () => {
+    const paused = reader('a/1', '10-900', 5, 'validUntil=500');
+    const told = 'a/1 lost 850 expired; a stalled 100-800';
+    clean(paused, told, 'b/1 600-700 token=7');
+    includes(TWO_HOLDERS, paused, told, 'a/1 acted 650', 'b/1 600-700 token=7');
+  });
+
+  it('have numbers above those of all writers before, but not of other readers', () => {
+    const behind = reader('a/2', '20-90', 5);
+    clean(reader('a/1', '10-30', 5), reader('b/1', '11-90', 6), behind);
+    finds(BEHIND, 'c/1 1-4 token=7', behind);
+    finds(BEHIND, reader('b/1', '11-90', 6), 'c/1 100-110 token=6');
+    finds(BEHIND, reader('b/1', '11-30', 8), behind, 'c/1 100-110 token=7');
+  });
+
+  it('do not take turns under a call that reads, and do under one that does not', () => {
+    const branches = [
+      'a/2 20-50 reads=k token=5 parent=a/1',
+      'a/3 30-40 reads=k token=5 parent=a/1',
+    ];
+    clean(reader('a/1', '10-90', 5), ...branches);
+    finds(/^two branches of a\/1 have k/, 'a/1 10-90 token=5', ...branches);
+  });
+
+  it('lose their hold each by itself', () => {
+    const over = [reader('a/1', '10-90', 5, 'maxHoldMs=30 validUntil=40'), 'a/1 lost 40 max-hold'];
+    clean(...over, reader('a/2', '20-700', 5), reader('a/3', '60-80', 5));
+    finds(/was not told of the loss/, ...over, 'a/2 20-700 reads=k token=5 parent=a/1');
+  });
+
+  it('are refused as busy only because of somebody who does not read', () => {
+    const tried = 'a/1 asked 200 reads=k waitMs=0; a/1 refused 201 LOCK_NOT_ACQUIRED';
+    finds(NOT_BUSY, reader('b/1', '10-900', 5), tried);
+    clean('b/1 10-900 token=5', tried);
+    clean(reader('b/1', '10-900', 5), 'c/1 901-950 askedAt=190 token=6', tried);
+  });
+
+  it('may not be passed by one that wants the key alone: a call that would wait for itself is refused', () => {
+    const outer = reader('b/1', '10-90', 5);
+    clean(outer, 'b/2 asked 20 parent=b/1; b/2 refused 21 LOCK_CONFIG_INVALID');
+    for (const inner of ['b/2 asked 20', 'b/2 asked 20 reads=k parent=b/1']) {
+      finds(
+        /was refused with LOCK_CONFIG_INVALID/,
+        outer,
+        inner,
+        'b/2 refused 21 LOCK_CONFIG_INVALID',
+      );
+    }
+  });
+
+  it('do not pass a writer that has waited', () => {
+    const waits = 'w/1 10000-10100 askedAt=1000 token=9';
+    const first = reader('a/1', '10-9990', 5);
+    clean(first, waits, reader('b/1', '10105-10110', 10, 'askedAt=6000'));
+    const passes = reader('b/1', '7000-7500', 6, 'askedAt=6000');
+    includes(/^readers do not pass a writer/, first, waits, passes);
+    clean(first, waits, passes, 'trouble 6000-7000');
+  });
+
+  it('of a dead process keep others out for as long as the longest lease that it has shared', () => {
+    const long = reader('a/1', '10-100', 5, 'leaseMs=5000');
+    const dead = [reader('a/2', '20-', 5, 'leaseMs=500 validUntil=300'), 'a killed 200'];
+    const waits = 'b/1 4000-4010 askedAt=150 token=9';
+    clean(long, ...dead, waits);
+    includes(WAS_FREE, ...dead, waits);
+  });
+});
+
 describe('the checker of torture: what a fault excuses', () => {
   it('a wipe: the leases that existed then', () => {
     finds(TWO_HOLDERS, OVERLAP);

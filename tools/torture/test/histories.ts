@@ -17,7 +17,7 @@ const ASKED = {
 /** What may be said of an event. A word that is none of these is a mistake in the spec. */
 const NAMES = new Set([
   ...Object.keys(ASKED),
-  ...['askedAt', 'token', 'tokens', 'validUntil', 'remainingMs', 'answer', 'parent'],
+  ...['reads', 'askedAt', 'token', 'tokens', 'validUntil', 'remainingMs', 'answer', 'parent'],
   ...['until', 'ms', 'shutdownMs', 'code', 'wasClosed'],
   ...['name', 'of', 'leases', 'notice', 'healingMs', 'keepsLeasesFromMs'],
 ]);
@@ -128,7 +128,7 @@ function toldBy(word: string): [string, unknown] {
     const pairs = text.split(',').map((pair) => pair.split(':'));
     return [name, Object.fromEntries(pairs.map(([key, value = '']) => [key, valueIn(value)]))];
   }
-  return [name, name === 'keys' || name === 'of' ? text.split(',') : valueIn(text)];
+  return [name, name === 'keys' || name === 'reads' || name === 'of' ? text.split(',') : valueIn(text)];
 }
 
 function valueIn(text: string): unknown {

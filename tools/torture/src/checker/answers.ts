@@ -1,4 +1,4 @@
-import { type Call, isSeveral, leaseLengthMs, settledAt } from './call.js';
+import { type Call, isSeveral, leaseLengthMs, readsKey, settledAt } from './call.js';
 import type { Facts } from './facts.js';
 import { type Interval, overlaps } from './intervals.js';
 import { occupations } from './occupation.js';
@@ -61,10 +61,23 @@ function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefin
       if (isSeveral(call)) return undefined;
       break;
     case 'LOCK_CONFIG_INVALID':
+      if (call.keys.some((key) => wouldWaitForItself(call, key, facts))) return undefined;
       // Waiting without limit for a sibling that may wait for us is refused. The tool does it on purpose.
       if (call.what === 'crossed-branch') return undefined;
   }
   return `was refused with ${code}: ${message}`;
+}
+
+/** Whether a call around it reads the key that it wants alone. */
+function wouldWaitForItself(call: Call, key: string, { calls }: Facts): boolean {
+  if (readsKey(call, key)) return false;
+  for (let { parent } = call; parent !== undefined;) {
+    const around = calls.get(parent);
+    if (around === undefined) return false;
+    if (readsKey(around, key)) return true;
+    parent = around.parent;
+  }
+  return false;
 }
 
 /** The store fails only if Redis was in trouble, and only at the end of the wait or if Redis has been away for long. */
@@ -87,18 +100,23 @@ function failure(call: Call, { disturbances }: Facts): string | undefined {
 
 type Occupied = ReturnType<typeof occupations>;
 
-/** Whether somebody had the key, may have had it, or was to get it first. */
+/** Whether somebody had the key, may have had it, or was to get it first. Those who read do not keep each other out. */
 function isOccupied(call: Call, facts: Facts, occupied: Occupied): boolean {
   const tried = { from: call.askedAt - AT_ONCE_MS, until: (call.refused?.at ?? 0) + AT_ONCE_MS };
   const others = [...facts.calls.values()].filter((other) => other !== call);
-  return call.keys.some(
-    (key) =>
-      occupied.get(key)?.some((interval) => overlaps(interval, tried)) ||
+  return call.keys.some((key) => {
+    const isKeptOutBy = (reads: boolean): boolean => !(reads && readsKey(call, key));
+    return (
+      occupied.get(key)?.some((time) => isKeptOutBy(time.reads) && overlaps(time, tried)) ||
       facts.disturbances.isKeyDisturbed(key, call.askedAt) ||
       others.some(
-        (other) => other.keys.includes(key) && overlaps(mayOccupy(other, call, facts), tried),
-      ),
-  );
+        (other) =>
+          other.keys.includes(key) &&
+          isKeptOutBy(readsKey(other, key)) &&
+          overlaps(mayOccupy(other, call, facts), tried),
+      )
+    );
+  });
 }
 
 const NEVER: Interval = { from: Infinity, until: -Infinity };

@@ -25,6 +25,10 @@ export function isSeveral({ keys }: Pick<Call, 'keys'>): boolean {
   return new Set(keys).size > 1;
 }
 
+export function readsKey({ reads }: Pick<Call, 'reads'>, key: string): boolean {
+  return reads?.includes(key) === true;
+}
+
 /** When the call was told that it holds its keys or does not get them. */
 export function settledAt(call: Call): number | undefined {
   return call.held?.at ?? call.refused?.at;

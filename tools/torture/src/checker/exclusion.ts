@@ -2,7 +2,7 @@ import type { Call } from './call.js';
 import type { Facts } from './facts.js';
 import type { OwnSection, Section } from './section.js';
 
-/** Two holds of a key are never valid at the same time, up to their own deadlines. */
+/** Two holds of a key are never valid at the same time, up to their own deadlines, unless both only read. */
 export function* exclusionViolations(facts: Facts): Iterable<string> {
   const { sections, forgotten, excused, excusedOverlaps } = facts;
   const present = new Map<string, Section[]>();
@@ -11,7 +11,8 @@ export function* exclusionViolations(facts: Facts): Iterable<string> {
     // If a process was paused between its grant and this note, its hold was not valid any more.
     if (section.until <= from) continue;
     const before = (present.get(key) ?? []).filter(({ until }) => until > from);
-    for (const other of before.filter(({ hold }) => hold !== section.hold)) {
+    for (const other of before) {
+      if (other.hold === section.hold || (other.reads && section.reads)) continue;
       const end = Math.min(other.until, section.until);
       if (forgotten.excuses([other, section], { from, until: end })) {
         excused.add(other).add(section);
@@ -25,8 +26,8 @@ export function* exclusionViolations(facts: Facts): Iterable<string> {
 }
 
 /**
- * Calls inside each other share a hold. Calls that were made side by side (`Promise.all`) take turns, and calls that
- * know nothing of each other never share a hold.
+ * Calls inside each other share a hold. Calls that were made side by side (`Promise.all`) take turns unless they read,
+ * and calls that know nothing of each other never share a hold.
  */
 export function* sharingViolations({ own, calls }: Facts): Iterable<string> {
   const byHold = new Map<string, OwnSection[]>();
@@ -38,7 +39,7 @@ export function* sharingViolations({ own, calls }: Facts): Iterable<string> {
       const { ended, killedAt = Infinity } = other;
       if (rootOf(call, calls) !== rootOf(other, calls)) {
         yield `${id} and ${its} share a hold of ${key} although neither was made inside the other`;
-      } else if (call.parent === other.parent && (ended?.at ?? killedAt) > from) {
+      } else if (!section.reads && call.parent === other.parent && (ended?.at ?? killedAt) > from) {
         yield `two branches of ${other.parent} have ${key} at the same time: ${its} from ${before.toFixed(1)}, ${id} from ${from.toFixed(1)}`;
       }
     }

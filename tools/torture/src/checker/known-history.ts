@@ -12,6 +12,7 @@ const RULES: ReadonlySet<Finding['rule']> = new Set([
   'a dead holder keeps a key for one lease',
   'who waits longer comes first',
   'a hand-over is prompt',
+  'readers do not pass a writer',
 ]);
 
 /** Each is wanted for a moment only, and they are so many that reading them takes long. */
@@ -38,9 +39,11 @@ function linesOf(facts: Facts): HistoryLine[] {
   const { calls, own, history } = facts;
   const holds = groupBy(own, ({ hold }) => hold);
   const freeAt = new Map<Call, number>();
+  const leasesMs = new Map<Call, number>();
   for (const sections of holds.values()) {
-    for (const { call } of sections) {
+    for (const { call, reads, lease } of sections) {
       freeAt.set(call, Math.max(freeAt.get(call) ?? -Infinity, ...sections.map(freeFrom)));
+      if (reads) leasesMs.set(call, Math.max(leasesMs.get(call) ?? 0, lease.lengthMs));
     }
   }
   const services = new Map<string, Set<string>>();
@@ -48,7 +51,7 @@ function linesOf(facts: Facts): HistoryLine[] {
   for (const call of calls.values()) {
     services.set(call.process, (services.get(call.process) ?? new Set()).add(call.service));
     const isJudged = call.keys.every((key) => !CROWD.has(key)) && !isInside(call, calls);
-    if (isJudged) lines.push(...linesOfCall(call, freeAt.get(call)));
+    if (isJudged) lines.push(...linesOfCall(call, freeAt.get(call), leasesMs.get(call)));
   }
   for (const entry of history) {
     const { at } = entry;
@@ -76,10 +79,12 @@ function linesOf(facts: Facts): HistoryLine[] {
   return lines.sort((a, b) => a.at - b.at);
 }
 
-function linesOfCall(call: Call, freeAt: number | undefined): HistoryLine[] {
-  const { service: process, id, keys, waitMs, askedAt, held, refused } = call;
+/** @param sharedMs the length of a lease that it shares with other readers */
+function linesOfCall(call: Call, freeAt: number | undefined, sharedMs = 0): HistoryLine[] {
+  const { service: process, id, keys, reads = [], waitMs, askedAt, held, refused } = call;
   const of = { process, call: id };
-  const called = { ...of, type: 'called', keys, waitMs, leaseMs: leaseLengthMs(call) } as const;
+  const terms = { keys, waitMs, leaseMs: Math.max(leaseLengthMs(call), sharedMs), mode: { reads } };
+  const called = { ...of, type: 'called', ...terms } as const;
   const lines: HistoryLine[] = [{ at: askedAt, ...called }];
   if (refused !== undefined) {
     const outcome = refused.code === 'LOCK_NOT_ACQUIRED' ? 'busy' : 'failed';

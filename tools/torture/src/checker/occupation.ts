@@ -20,7 +20,7 @@ export function occupations({ sections, disturbances }: Facts): Map<string, Occu
   const held = sections.map((section) => ({ ...section, until: freeFrom(section) }));
   const forced = disturbances.faults.flatMap(({ name, at: from, until, forgets }) =>
     name === FORCED && typeof forgets === 'object' && 'key' in forgets
-      ? { key: forgets.key, from, until: until + REVOKED_MS }
+      ? { key: forgets.key, from, until: until + REVOKED_MS, reads: false }
       : [],
   );
   return groupBy<Occupation, string>([...held, ...forced], ({ key }) => key);
@@ -28,13 +28,15 @@ export function occupations({ sections, disturbances }: Facts): Map<string, Occu
 
 interface Occupation extends Interval {
   readonly key: string;
+  readonly reads: boolean;
 }
 
 /** When somebody else can have the key after this section. */
-export function freeFrom({ call, from, until }: Section): number {
+export function freeFrom({ call, from, until, reads, lease }: Section): number {
   if (call === undefined) return until + FOREIGN_PAUSE_MS;
   const { ended, killedAt, released, lost } = call;
-  const lengthMs = leaseLengthMs(call);
+  // That of readers is prolonged as those of them want it who want the longest.
+  const lengthMs = Math.max(leaseLengthMs(call), reads ? lease.lengthMs : 0);
   const keptUntil = call.holdAtLeastMs === 0 ? from : from + call.holdAtLeastMs + JITTER_MS;
   if (killedAt !== undefined) return Math.max(keptUntil, killedAt + lengthMs);
   if (ended === undefined || released === undefined) return Infinity;

@@ -1,5 +1,5 @@
 import type { Entry } from '../history/entry.js';
-import { believedUntil, type Call, isSeveral, leaseLengthMs } from './call.js';
+import { believedUntil, type Call, isSeveral, leaseLengthMs, readsKey } from './call.js';
 
 /**
  * A lease that one service got from Redis, as far as its holds show it: passed from call to call until it was released.
@@ -20,8 +20,10 @@ export interface Section {
   readonly key: string;
   /** Undefined for a client of another kind. */
   readonly token: number | undefined;
-  /** Sections with one token in one service share a hold. */
+  /** Sections with one token in one service share a hold, unless they read: then only those of one outermost call. */
   readonly hold: string;
+  /** Whether others that read may have the key at the same time. */
+  readonly reads: boolean;
   readonly process: string;
   readonly from: number;
   /** Until when its process could believe that it held the key. */
@@ -39,7 +41,10 @@ export interface OwnSection extends Section {
 
 /** In the order of their beginnings. */
 export function sectionsOf(history: readonly Entry[], calls: Iterable<Call>): Section[] {
-  const own = [...calls].flatMap(sectionsOfCall).sort((a, b) => a.from - b.from);
+  const byId = new Map([...calls].map((call) => [call.id, call]));
+  const own = [...byId.values()]
+    .flatMap((call) => sectionsOfCall(call, byId))
+    .sort((a, b) => a.from - b.from);
   traceLeases(own);
   const foreign = history.flatMap((entry) =>
     entry.kind === 'foreign' ? foreignSection(entry) : [],
@@ -50,29 +55,49 @@ export function sectionsOf(history: readonly Entry[], calls: Iterable<Call>): Se
 function foreignSection({ call: id, key, at: from, until, leaseMs }: Entry<'foreign'>): Section {
   return {
     ...{ call: undefined, id, key, token: undefined, hold: id, process: 'foreign', from, until },
-    isRenewed: false,
+    ...{ reads: false, isRenewed: false },
     lease: { from, lengthMs: leaseMs },
   };
 }
 
-function sectionsOfCall(call: Call): OwnSection[] {
+function sectionsOfCall(call: Call, calls: ReadonlyMap<string, Call>): OwnSection[] {
   const { held, id, service, process } = call;
   if (held === undefined) return [];
-  return Object.entries(held.tokens).map(([key, token]) => ({
-    ...{ call, id, key, token, hold: `${service} ${key} ${token}`, process },
-    from: held.at,
-    until: believedUntil(call),
-    isRenewed: call.renew,
-    // Of several keys, the first may have been held for long when the last one was granted.
-    lease: { from: isSeveral(call) ? call.askedAt : held.at, lengthMs: leaseLengthMs(call) },
-  }));
+  return Object.entries(held.tokens).map(([key, token]) => {
+    const root = rootOfHold(call, key, calls);
+    const reads = readsKey(root, key);
+    const hold = `${service} ${key} ${token}${reads ? ` ${root.id}` : ''}`;
+    return {
+      ...{ call, id, key, token, hold, reads, process },
+      from: held.at,
+      until: believedUntil(call),
+      isRenewed: call.renew,
+      // Of several keys, the first may have been held for long when the last one was granted.
+      lease: { from: isSeveral(call) ? call.askedAt : held.at, lengthMs: leaseLengthMs(call) },
+    };
+  });
 }
 
-/** Within a service, the next number means that the same lease was passed on to the next call. */
+/** The outermost call that has the key with the same token. */
+function rootOfHold(call: Call, key: string, calls: ReadonlyMap<string, Call>): Call {
+  let root = call;
+  for (;;) {
+    const around = root.parent === undefined ? undefined : calls.get(root.parent);
+    if (around?.held === undefined || around.held.tokens[key] !== root.held?.tokens[key])
+      return root;
+    root = around;
+  }
+}
+
+/**
+ * Within a service, the next number means that the same lease was passed on to the next call. Readers with the same
+ * number share one.
+ */
 function traceLeases(sections: readonly OwnSection[]): void {
   const lastOf = new Map<string, OwnSection>();
   for (const section of sections) {
-    const place = `${section.call.service} ${section.key}`;
+    const { reads, token, key, call } = section;
+    const place = `${call.service} ${key}${reads ? ` ${token}` : ''}`;
     const last = lastOf.get(place);
     const distance = section.token - (last?.token ?? -Infinity);
     if (last !== undefined && (distance === 0 || distance === 1)) {

@@ -169,13 +169,17 @@ function* released(section: OwnSection, { disturbances, forgotten }: Facts): Ite
 
 /** Nobody else gets the key during `holdAtLeastMs`, or after `maxHoldMs` while the work still runs. */
 function* kept(section: OwnSection, facts: Facts): Iterable<string> {
-  const { call, key, hold, id, lease, process, from } = section;
+  const { call, key, hold, reads, id, lease, process, from } = section;
   const { disturbances, forgotten, sections } = facts;
   const isKept = call.holdAtLeastMs > 0 || lossOf(call, key) !== Infinity;
   if (!isKept || call.killedAt !== undefined) return;
   const next = sections.find(
     (other) =>
-      other.key === key && other.hold !== hold && other.from > from && other.until > other.from,
+      other.key === key &&
+      other.hold !== hold &&
+      !(other.reads && reads) &&
+      other.from > from &&
+      other.until > other.from,
   );
   if (next === undefined) return;
   const between = { from, until: next.from };

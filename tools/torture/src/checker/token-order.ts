@@ -5,15 +5,20 @@ import type { OwnSection } from './section.js';
  * Fencing tokens rise in the order of the holds, whatever happens; a database refuses those that do not. Only the
  * tokens of a lease that Redis has forgotten, and whose process does not know it yet, may come after a newer one, and
  * these the database must refuse. No two holds ever have the same token.
+ *
+ * Those that read are ordered after each call that had the key alone, and not among each other.
  */
 export function* tokenViolations({ own, forgotten, excused }: Facts): Iterable<string> {
   const behind = new Map<OwnSection, OwnSection[]>();
   const highest = new Map<string, OwnSection>();
+  const highestAlone = new Map<string, OwnSection>();
   for (const section of own) {
     if (section.until <= section.from) continue;
-    const before = highest.get(section.key);
-    if (before === undefined || section.token > before.token) {
-      highest.set(section.key, section);
+    const { key, token, reads } = section;
+    const before = (reads ? highestAlone : highest).get(key);
+    if (before === undefined || token > before.token) {
+      if (!reads) highestAlone.set(key, section);
+      if (token > (highest.get(key)?.token ?? -Infinity)) highest.set(key, section);
     } else if (before.hold !== section.hold) {
       const isOlder = section.token < before.token;
       if (isOlder && isExcused(section, before, forgotten)) excused.add(section);

@@ -22,6 +22,8 @@ export interface CallEvents {
     /** The lock service. A process has several, one after the other and side by side. */
     readonly service: string;
     readonly keys: readonly string[];
+    /** Those of the keys that it only reads. @default none */
+    readonly reads?: readonly string[];
     /** The call in whose async context, and under whose hold, this one was made. */
     readonly parent?: string;
     readonly waitMs: number;

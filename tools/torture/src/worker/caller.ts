@@ -10,8 +10,10 @@ import {
 import { setTimeout as sleep } from 'node:timers/promises';
 import { monotonicMs } from '../history/history-file.js';
 import { ALL_KEYS, anyKey, severalKeys } from '../keys.js';
+import type { OpenService } from './application.js';
 import type { RecordedCall, Recorder, ServiceTerms } from './recorder.js';
 import type { Feature } from './repertoire.js';
+import type { Readers } from './task.js';
 
 /** What is done while the keys are held. */
 export type Work = (call: RecordedCall, lock: Lock) => Promise<void>;
@@ -33,15 +35,17 @@ export interface CallOptions extends LockOptions, Pick<WithLockOptions, 'onBusy'
 export class Caller {
   readonly locks: LockService;
   readonly terms: ServiceTerms;
+  readonly #readers: Readers;
 
   constructor(
     readonly random: SeededRandom,
     readonly recorder: Recorder,
-    { locks, terms }: Pick<Caller, 'locks' | 'terms'>,
+    { locks, terms, task: { readers } }: OpenService,
     readonly without: readonly Feature[] = [],
   ) {
     this.locks = locks;
     this.terms = terms;
+    this.#readers = readers;
   }
 
   does(feature: Feature): boolean {
@@ -69,10 +73,12 @@ export class Caller {
     options: CallOptions = {},
     work: Work | number = this.#workMs(),
   ): Promise<void> {
-    const { parent, onAsked, ...given } = options;
+    const { parent, onAsked, ...more } = options;
+    const reads = this.#readsOf(keys, options);
+    const given = { ...more, ...modeOf(keys, reads) };
     const lockOptions = enter === 'tryAcquire' ? { waitMs: 0, ...given } : given;
     const call = this.recorder.ask({
-      ...{ what, service: this.terms, keys, options: lockOptions, parent },
+      ...{ what, service: this.terms, keys, reads, options: lockOptions, parent },
     });
     onAsked?.(call);
     const wanted = keys.length === 1 ? (keys[0] as string) : keys;
@@ -174,6 +180,15 @@ export class Caller {
     }
   }
 
+  /** Inside a call that reads, a call that does not is refused, which is tried now and then. */
+  #readsOf(keys: readonly string[], { parent, holdAtLeastMs = 0 }: CallOptions): string[] {
+    const { keys: readable, share } = this.#readers;
+    const isRead = (key: string): boolean =>
+      readable.includes(key) &&
+      this.random.chance(parent?.readsAround(key) === true ? 0.97 : share);
+    return holdAtLeastMs > 0 ? [] : [...new Set(keys)].filter(isRead);
+  }
+
   #workMs(): number {
     const { random } = this;
     return random.chance(0.015) ? random.between(0, 1_500) : random.between(0, 12);
@@ -213,13 +228,20 @@ export class Caller {
     try {
       const info = await this.locks.inspect(key);
       // Redis has lost the holder's name, which comes back later; or the master is away that knows it.
-      if (info !== null && info.holder?.pid === undefined) return;
-      const found = info?.holder?.pid === process.pid ? 'this process' : 'another';
+      if (info !== null && !info.holders.every(({ pid }) => pid !== undefined)) return;
+      const isHere = info?.holders.some(({ pid }) => pid === process.pid);
+      const found = isHere ? 'this process' : 'another';
       call.note('inspected', { since, key, found: info === null ? 'nobody' : found });
     } catch (error) {
       if (!(error instanceof LockStoreError)) call.wrong(`threw on inspect(): ${String(error)}`);
     }
   }
+}
+
+function modeOf(keys: readonly string[], reads: readonly string[]): Pick<LockOptions, 'mode'> {
+  if (reads.length === 0) return {};
+  if (keys.every((key) => reads.includes(key))) return { mode: 'shared' };
+  return { mode: (key) => (reads.includes(key) ? 'shared' : 'exclusive') };
 }
 
 /** A handler that blocks the event loop. */

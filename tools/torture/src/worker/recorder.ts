@@ -24,6 +24,8 @@ export interface Question {
   readonly what: string;
   readonly service: ServiceTerms;
   readonly keys: readonly string[];
+  /** Those of the keys that it only reads. */
+  readonly reads: readonly string[];
   readonly options: LockOptions;
   readonly parent: RecordedCall | undefined;
 }
@@ -46,7 +48,7 @@ export class Recorder {
   }
 
   ask(question: Question): RecordedCall {
-    const { what, service, keys, options, parent } = question;
+    const { what, service, keys, reads, options, parent } = question;
     const call = new RecordedCall(this, `${service.id}/${++this.#asked}`, question);
     const finite = (ms: number): number => Math.min(ms, FOREVER_MS);
     call.note('asked', {
@@ -54,6 +56,7 @@ export class Recorder {
       process: this.process,
       service: service.id,
       keys: [...new Set(keys)].sort(),
+      ...(reads.length > 0 && { reads }),
       ...(parent !== undefined && { parent: parent.id }),
       waitMs: finite(options.waitMs ?? service.waitMs),
       leaseMs: options.leaseMs ?? service.leaseMs,
@@ -100,6 +103,12 @@ export class RecordedCall {
   /** The keys that may be found in the async context of this call, because it or a call around it holds them. */
   get ambientKeys(): readonly string[] {
     return [...this.question.keys, ...(this.question.parent?.ambientKeys ?? [])];
+  }
+
+  /** Whether this call or one around it asked for the key in order to read. */
+  readsAround(key: string): boolean {
+    const { reads, parent } = this.question;
+    return reads.includes(key) || parent?.readsAround(key) === true;
   }
 
   get wasHeld(): boolean {

@@ -119,6 +119,7 @@ export const FEATURES = [
   'abort-listeners',
   'own-clients',
   'linger',
+  'readers',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 

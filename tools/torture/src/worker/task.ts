@@ -18,6 +18,13 @@ export interface ServiceTask {
     Pick<RedisLockModuleOptions, 'leaseMs' | 'lingerMs' | 'localHandovers' | 'awaitRelease'>
   >;
   readonly callers: number;
+  readonly readers: Readers;
+}
+
+/** Which part of the calls for these keys only read. */
+export interface Readers {
+  readonly keys: readonly string[];
+  readonly share: number;
 }
 
 /** What a worker is told to do. */
