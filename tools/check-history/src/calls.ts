@@ -66,12 +66,18 @@ function endInStore(until: number, calledAt: number): number {
 
 export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): Call[] {
   const calls = new Map<string, CallBeingRead>();
+  const paused = new Set<string>();
   lines.forEach((line, index) => {
     if ('call' in line) {
       const name = `${line.process}/${line.call}`;
-      if (line.type === 'called') calls.set(name, new CallBeingRead(name, line, index, timerMs));
-      else calls.get(name)?.read(line, index);
+      if (line.type !== 'called') return calls.get(name)?.read(line, index);
+      const call = new CallBeingRead(name, line, index, timerMs);
+      calls.set(name, call);
+      // It was made before the last sign of life.
+      if (paused.has(line.process)) call.ofProcess({ ...line, type: 'paused' });
     } else if ('process' in line) {
+      if (line.type === 'paused') paused.add(line.process);
+      else paused.delete(line.process);
       for (const call of calls.values()) if (call.process === line.process) call.ofProcess(line);
     }
   });

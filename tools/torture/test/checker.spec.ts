@@ -129,6 +129,12 @@ describe('the checker of torture: readers', () => {
     finds(/^two branches of a\/1 have k/, 'a/1 10-90 token=5', ...branches);
   });
 
+  it('share the hold around them, also around calls for other keys', () => {
+    const inside = 'a/2 20-50 tokens=m:6 parent=a/1; a/3 30-40 reads=k token=5 parent=a/2';
+    clean('a/1 10-90 token=5', inside);
+    clean(reader('a/1', '10-90', 5), inside);
+  });
+
   it('lose their hold each by itself', () => {
     const over = [reader('a/1', '10-90', 5, 'maxHoldMs=30 validUntil=40'), 'a/1 lost 40 max-hold'];
     clean(...over, reader('a/2', '20-700', 5), reader('a/3', '60-80', 5));
@@ -153,6 +159,13 @@ describe('the checker of torture: readers', () => {
         'b/2 refused 21 LOCK_CONFIG_INVALID',
       );
     }
+  });
+
+  it('and others are refused for a deadlock only if somebody waits for what they have', () => {
+    const found = 'a/1 10-90 tokens=m:1; a/2 asked 20 parent=a/1; a/2 refused 80 LOCK_DEADLOCK';
+    clean(found, 'b/1 95-99 askedAt=30 tokens=k:1,m:2');
+    finds(/was refused with LOCK_DEADLOCK/, found, 'b/1 95-99 askedAt=30 token=2');
+    finds(/was refused with LOCK_DEADLOCK/, found, 'b/1 95-99 askedAt=85 tokens=m:2');
   });
 
   it('do not pass a writer that has waited', () => {
@@ -838,6 +851,12 @@ describe('the checker of torture: processes', () => {
 });
 
 describe('the checker of torture: what another checker finds, which knows nothing of this library', () => {
+  it('a wait that lasts too long, unless its process stood still, be it since before it asked', () => {
+    const long = 'a/1 9200-9210 askedAt=110 waitMs=200';
+    includes(/^a wait ends in time/, long);
+    clean(long, 'a stalled 100-9100');
+  });
+
   it('waiters that are served in the wrong order', () => {
     const first = 'b/1 3010-3090 askedAt=100; c/1 3100-3200 askedAt=2500';
     const wrong = 'c/1 3010-3090 askedAt=2500; b/1 3100-3200 askedAt=100';

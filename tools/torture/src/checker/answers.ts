@@ -1,4 +1,12 @@
-import { type Call, isSeveral, leaseLengthMs, readsKey, settledAt } from './call.js';
+import {
+  around,
+  type Call,
+  isSeveral,
+  leaseLengthMs,
+  readsKey,
+  settledAt,
+  waitedUntil,
+} from './call.js';
 import type { Facts } from './facts.js';
 import { type Interval, overlaps } from './intervals.js';
 import { occupations } from './occupation.js';
@@ -60,6 +68,9 @@ function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefin
     case 'LOCK_LOST':
       if (isSeveral(call)) return undefined;
       break;
+    case 'LOCK_DEADLOCK':
+      if (isWaitedForAt(call, at, facts)) return undefined;
+      break;
     case 'LOCK_CONFIG_INVALID':
       if (call.keys.some((key) => wouldWaitForItself(call, key, facts))) return undefined;
       // Waiting without limit for a sibling that may wait for us is refused. The tool does it on purpose.
@@ -71,13 +82,24 @@ function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefin
 /** Whether a call around it reads the key that it wants alone. */
 function wouldWaitForItself(call: Call, key: string, { calls }: Facts): boolean {
   if (readsKey(call, key)) return false;
-  for (let { parent } = call; parent !== undefined;) {
-    const around = calls.get(parent);
-    if (around === undefined) return false;
-    if (readsKey(around, key)) return true;
-    parent = around.parent;
+  for (let at = around(call, calls); at !== undefined; at = around(at, calls)) {
+    if (readsKey(at, key)) return true;
   }
   return false;
+}
+
+/** Whether somebody waits then for a key that a call around it has. */
+function isWaitedForAt(call: Call, at: number, { calls }: Facts): boolean {
+  const own = new Set<Call>([call]);
+  for (let it = around(call, calls); it !== undefined; it = around(it, calls)) own.add(it);
+  const held = [...own].flatMap((it) => Object.keys(it.held?.tokens ?? {}));
+  return [...calls.values()].some(
+    (other) =>
+      !own.has(other) &&
+      other.askedAt <= at &&
+      waitedUntil(other) >= at &&
+      other.keys.some((key) => held.includes(key)),
+  );
 }
 
 /** The store fails only if Redis was in trouble, and only at the end of the wait or if Redis has been away for long. */

@@ -25,6 +25,11 @@ export function isSeveral({ keys }: Pick<Call, 'keys'>): boolean {
   return new Set(keys).size > 1;
 }
 
+/** The call inside which it was made. */
+export function around({ parent }: Call, calls: ReadonlyMap<string, Call>): Call | undefined {
+  return parent === undefined ? undefined : calls.get(parent);
+}
+
 export function readsKey({ reads }: Pick<Call, 'reads'>, key: string): boolean {
   return reads?.includes(key) === true;
 }

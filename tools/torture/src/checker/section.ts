@@ -1,5 +1,5 @@
 import type { Entry } from '../history/entry.js';
-import { believedUntil, type Call, isSeveral, leaseLengthMs, readsKey } from './call.js';
+import { around, believedUntil, type Call, isSeveral, leaseLengthMs, readsKey } from './call.js';
 
 /**
  * A lease that one service got from Redis, as far as its holds show it: passed from call to call until it was released.
@@ -78,15 +78,13 @@ function sectionsOfCall(call: Call, calls: ReadonlyMap<string, Call>): OwnSectio
   });
 }
 
-/** The outermost call that has the key with the same token. */
+/** The outermost call that has the key with the same token. Between the two, calls may want other keys alone. */
 function rootOfHold(call: Call, key: string, calls: ReadonlyMap<string, Call>): Call {
   let root = call;
-  for (;;) {
-    const around = root.parent === undefined ? undefined : calls.get(root.parent);
-    if (around?.held === undefined || around.held.tokens[key] !== root.held?.tokens[key])
-      return root;
-    root = around;
+  for (let at: Call | undefined = call; at !== undefined; at = around(at, calls)) {
+    if (at.held?.tokens[key] === call.held?.tokens[key]) root = at;
   }
+  return root;
 }
 
 /**
