@@ -550,6 +550,14 @@ describe('the checker of torture: calls inside of calls', () => {
     includes(/^a\/2 was not told of the loss of k/, lost, inside('a/2', '50-290'));
   });
 
+  it('are told that they joined a hold and of its loss in one moment only if their process stood still', () => {
+    const late = (from: number) =>
+      `${inside('a/2', `${from}-130`)} validUntil=99 remainingMs=0; a/2 lost ${from} max-hold`;
+    clean(lost, late(100.7), 'a stalled 50-100.5');
+    includes(/^a\/2 joined a hold of k/, lost, late(100.7));
+    includes(/^a\/2 joined a hold of k/, lost, late(140), 'a stalled 50-139');
+  });
+
   it('get several keys in the moment in which the hold of one is lost only if they are told of both', () => {
     const several = (from: number) =>
       `a/2 ${from}-290 tokens=k:1,m:7 parent=a/1 askedAt=50 validUntil=99 remainingMs=0`;

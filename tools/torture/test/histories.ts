@@ -128,7 +128,10 @@ function toldBy(word: string): [string, unknown] {
     const pairs = text.split(',').map((pair) => pair.split(':'));
     return [name, Object.fromEntries(pairs.map(([key, value = '']) => [key, valueIn(value)]))];
   }
-  return [name, name === 'keys' || name === 'reads' || name === 'of' ? text.split(',') : valueIn(text)];
+  return [
+    name,
+    name === 'keys' || name === 'reads' || name === 'of' ? text.split(',') : valueIn(text),
+  ];
 }
 
 function valueIn(text: string): unknown {

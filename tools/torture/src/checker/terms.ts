@@ -23,7 +23,7 @@ export function* termViolations(facts: Facts): Iterable<string> {
     for (const section of hold) {
       yield* validAtStart(section, facts);
       yield* toldOfEnd(section, facts);
-      yield* told(section, lostAt);
+      yield* told(section, lostAt, facts);
     }
     const [root] = hold;
     yield* lost(hold, facts);
@@ -68,11 +68,18 @@ function* validAtStart(section: OwnSection, { disturbances }: Facts): Iterable<s
 
 /**
  * Every call that shares the hold is told of a loss, and no call joins the hold after that. A call for several keys may
- * have joined it before, unseen; if it gets the last one in the moment of the loss, it is told of both.
+ * have joined it before, unseen; if it gets the last one in the moment of the loss, it is told of both. So is one whose
+ * process stood still between joining and being told of that.
  */
-function* told({ call, id, key, from, until }: OwnSection, lostAt: number): Iterable<string> {
+function* told(
+  { call, id, key, from, until, process }: OwnSection,
+  lostAt: number,
+  { disturbances }: Facts,
+): Iterable<string> {
   const isTold = Math.max(from, lossOf(call, key)) < lostAt + NEXT_TURN_MS;
-  if (from > lostAt && !(isSeveral(call) && isTold)) {
+  const justBefore = { from: from - SLACK_MS, until: from + 1 };
+  const mayHaveJoined = isSeveral(call) || disturbances.stalledMs(process, justBefore) > 0;
+  if (from > lostAt && !(mayHaveJoined && isTold)) {
     yield `${id} joined a hold of ${key} ${(from - lostAt).toFixed(1)} ms after its loss`;
   } else if (from <= lostAt && until > lostAt + SLACK_MS) {
     yield `${id} was not told of the loss of ${key}, which others were told`;
