@@ -108,6 +108,58 @@ describe('readers of one process', () => {
     await scripted.nothingLeft();
   });
 
+  it('do not keep a lease that another process waits for, or may, or that a reader was lost under', async () => {
+    type Doubt = (scripted: Scripted, token: string) => unknown;
+    const doubts: Doubt[] = [
+      ({ wanted }, token) => wanted(token),
+      ({ store }) => store.listener.inboxLost(),
+      ({ clock }) => clock.advance(4_000),
+    ];
+    for (const doubt of doubts) {
+      const scripted = await startScripted({ lingerMs: 5_000 });
+      const { lock, token } = await firstReader(scripted, { maxHoldMs: 4_000 });
+      const last = await nextReader(scripted);
+      await doubt(scripted, token);
+      for (const sent of await scripted.store.unanswered()) scripted.store.take(sent as 'renew');
+      void lock.release();
+      void last.release();
+      await released(scripted, token);
+    }
+  });
+
+  it('give an unused lease up when the server may have changed, or this process wants several keys', async () => {
+    type Reason = (scripted: Scripted) => unknown;
+    const reasons: Reason[] = [
+      ({ store }) => store.listener.reconnected(),
+      ({ engine }) => void engine.tryAcquire([KEY, 'stock:43']).catch(() => {}),
+    ];
+    for (const reason of reasons) {
+      const scripted = await startScripted({ lingerMs: 5_000 });
+      const { lock, token } = await firstReader(scripted);
+      await lock.release();
+      reason(scripted);
+      await released(scripted, token);
+    }
+  });
+
+  it('renew for as long as the one inside that wants the longest lease', async () => {
+    const scripted = await startScripted();
+    const { clock, store } = scripted;
+    const { lock: long } = await firstReader(scripted, { leaseMs: 60_000 });
+    const short = await nextReader(scripted);
+    const renewedFor = async (): Promise<number> => {
+      await clock.advance(20_000);
+      const renewal = await store.next('renew');
+      renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+      await settled();
+      return renewal.command.leaseMs;
+    };
+    expect(await renewedFor()).toBe(60_000);
+    await long.release();
+    expect(await renewedFor()).toBe(30_000);
+    expect(short.isHeld).toBe(true);
+  });
+
   it('leave nothing that is renewed for nobody if the next one gives up before it has the lease', async () => {
     const scripted = await startScripted({ lingerMs: 20_000 });
     const { engine, store, clock } = scripted;
@@ -164,12 +216,18 @@ describe('readers of one process', () => {
     await scripted.nothingLeft();
   });
 
-  it('do not outlive the application', async () => {
+  it('do not outlive the application, nor wait for it', async () => {
     const scripted = await startScripted();
-    const { lock } = await firstReader(scripted);
+    const { lock, token } = await firstReader(scripted);
     const second = await nextReader(scripted);
     const signals = [lock.signal, second.signal];
+    scripted.wanted(token);
+    const waiting = scripted.engine.acquire(KEY, SHARED);
+    waiting.catch(() => {});
+    (await scripted.store.next('acquire')).reply(queued('x'));
+    await settled();
     scripted.engine.drain();
+    await expect(waiting).rejects.toMatchObject({ code: 'LOCK_ABORTED' });
     const closed = scripted.engine.close(1_000);
     await scripted.clock.advance(1_000);
     await closed;
@@ -197,6 +255,28 @@ describe('when another process wants the key alone', () => {
     void reader.release();
     await released(scripted, ask.command.token);
     await scripted.nothingLeft();
+  });
+
+  it('the first lease is looked after until its readers have ended', async () => {
+    const scripted = await startScripted();
+    const { engine, store, wanted, clock } = scripted;
+    const { lock, token } = await firstReader(scripted);
+    wanted(token);
+    const controller = new AbortController();
+    const later = engine.acquire(KEY, { ...SHARED, signal: controller.signal });
+    later.catch(() => {});
+    (await store.next('acquire')).reply(queued('x'));
+    await settled();
+    controller.abort(); // only the first lease is left
+    await store.next('leave');
+    store.listener.reconnected();
+    await clock.advance(10);
+    const renewal = await store.next('renew');
+    expect(renewal.command).toMatchObject({ token });
+    renewal.reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
+    await settled();
+    void lock.release();
+    await released(scripted, token);
   });
 
   it('is noticed by a renewal as well', async () => {
@@ -400,12 +480,14 @@ describe('doubt about a lease', () => {
 
   it('a renewal that is not answered is repeated, and changes nothing for the readers', async () => {
     const scripted = await startScripted();
-    const { store, clock } = scripted;
+    const { store, clock, events } = scripted;
     const { lock } = await firstReader(scripted);
-    const second = await nextReader(scripted);
+    const second = await nextReader(scripted, { maxHoldMs: 15_000 });
     await clock.advance(10_000);
     (await store.next('renew')).reply(unknown);
     await clock.advance(1_000);
+    const left = events.flatMap((it) => (it.type === 'renewal-unknown' ? it.remainingMs : []));
+    expect(left).toEqual([expect.closeTo(19_700, -3)]); // not the rest of one that ends sooner
     (await store.next('renew')).reply({ kind: 'renewed', blockEnd: 0, waiters: 0 });
     await settled();
     expect([lock.isHeld, second.isHeld]).toEqual([true, true]);

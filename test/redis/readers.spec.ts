@@ -106,4 +106,17 @@ describe('operators', () => {
     }
     await (await c?.acquire(key))?.release();
   });
+
+  it('see one of the readers that are inside, whoever came first or last', async () => {
+    const [a] = await openMany(1);
+    const key = uniqueKey();
+    const labels = ['first', 'inside', 'last'];
+    const readers = [];
+    for (const label of labels) readers.push(await a?.acquire(key, { ...SHARED, label }));
+    await readers[0]?.release();
+    await readers[2]?.release();
+    const { fencingToken } = readers[1] as Lock;
+    const holder = { label: 'inside' };
+    expect(await a?.inspect(key)).toMatchObject({ fencingToken, holder, holders: [holder] });
+  });
 });
