@@ -1,5 +1,6 @@
 /** Calls with `mode: 'shared'` in one process: who shares a lease with whom, and what ends that. */
 import { describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
 import {
   LockCommitUnknownError,
   LockConfigError,
@@ -314,6 +315,25 @@ describe('when another process wants the key alone', () => {
     await settled();
     grant(token, 100, 1, 3_000);
     for (const lock of await Promise.all([first, ...others])) expect(lock.isHeld).toBe(true);
+    void engine.acquire(KEY, SHARED).catch(() => {});
+    expect(await store.unanswered()).toEqual(['acquire']);
+  });
+
+  it('the last of those that waited may give up: later ones do not get the lease', async () => {
+    const { engine, store } = await startScripted();
+    const controller = new AbortController();
+    const { signal } = controller;
+    const readers = Array.from({ length: 20_000 }, () =>
+      engine.acquire(KEY, { ...SHARED, signal }),
+    );
+    for (const reading of readers) reading.catch(() => {});
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token, 100, 1));
+    await readers[0];
+    controller.abort(); // in the pause that so many need
+    const outcomes = await Promise.allSettled(readers);
+    expect(outcomes.filter(({ status }) => status === 'rejected')).not.toEqual([]);
+    await sleep(1);
     void engine.acquire(KEY, SHARED).catch(() => {});
     expect(await store.unanswered()).toEqual(['acquire']);
   });

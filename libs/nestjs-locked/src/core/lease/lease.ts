@@ -133,7 +133,6 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
       this.#confirmOrRefuse(options.leaseMs);
       return undefined;
     }
-    if (!this.#occupancy.isShared || this.#user.waiters <= 1) this.readiness.used();
     this.#isResting = false;
     this.renewal.neededFor(options.leaseMs);
     this.#state = 'ours';

@@ -163,7 +163,7 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (number === undefined) return undefined;
     const via = this.#latest !== undefined ? 'local' : this.#isHandedOver ? 'handed-over' : 'free';
     const hold = new Hold(this.#parts, this.lease, this, number, options, via);
-    if (this.#user.waiters === 1) this.#hasServed = true;
+    if (this.#user.waiters === 1) this.#allServed();
     this.#latest = hold;
     this.#holds.add(hold);
     this.#count(hold, 1);
@@ -173,6 +173,12 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
     if (isOneOfSeveral) this.lease.reschedule();
     else hold.begin(this.#parts.clock.now());
     return hold;
+  }
+
+  /** Called when nobody waits any more: the last one was let in, or has given up. */
+  #allServed(): void {
+    this.#hasServed = true;
+    this.lease.readiness.used();
   }
 
   #count({ options: { leaseMs } }: Hold, difference: 1 | -1): void {
@@ -270,7 +276,10 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   // ---- when no reader is left -------------------------------------------------------------------------------
 
   rest(): Promise<boolean> {
-    if (this.isOccupied) return Promise.resolve(true);
+    if (this.isOccupied) {
+      this.#allServed();
+      return Promise.resolve(true);
+    }
     this.#suspectWaiters();
     const { lingerMs } = this.#parts.options;
     const { linger = false, renew = false } = this.#before?.options ?? {};

@@ -146,6 +146,7 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     if (this.lease.state === 'over') return undefined; // the suspend has ended an idle lease: the key is requested again
     const number = this.lease.take(options);
     if (number === undefined) return undefined;
+    this.lease.readiness.used();
     const hold = new Hold(this.#parts, this.lease, this, number, options, this.#nextVia);
     this.#hold = hold;
     this.#since = this.#parts.clock.now();
