@@ -445,6 +445,16 @@ describe('doubt about a lease', () => {
     expect(await last).toBe(false);
   });
 
+  it('a reader that asks again when it learns that its time is over is let in only by the store', async () => {
+    const scripted = await startScripted();
+    const { engine, store, clock } = scripted;
+    const { lock } = await firstReader(scripted, { maxHoldMs: 4_000 });
+    const again = (): void => void engine.acquire(KEY, SHARED).catch(() => {});
+    lock.signal.addEventListener('abort', again);
+    await clock.advance(4_000);
+    expect(await store.unanswered()).toEqual(['acquire']);
+  });
+
   it('a reader that has left in time is not lost later, and leaves the lease open', async () => {
     const scripted = await startScripted();
     const { clock, events, store } = scripted;

@@ -134,10 +134,10 @@ export class SharedOccupancy implements HoldKeeper, Occupancy {
   /** Readers whose time is over are lost, each alone. */
   onDue(): void {
     if (this.isIdle) return this.giveUp();
+    this.#isClosed = true; // before a listener of a signal asks for the key again
     for (const hold of this.#ends.takeUntil(this.#parts.clock.now())) {
       if (!isLost(hold)) hold.leaseLost('max-hold');
     }
-    this.#isClosed = true;
     this.#renewIfNeeded();
     this.lease.reschedule();
   }
