@@ -659,6 +659,9 @@ describe('the checker of torture: the terms of a hold', () => {
     clean(wedged, 'b/1 600-620');
     const early = /^a\/2 got k 1.0 ms after maxHoldMs of a\/1, whose work still ran/;
     finds(early, wedged, 'a/2 111-120');
+    // A process that stood still until its lease was over is told of its end later than the next one gets the key.
+    const told = 'a/1 10-900 maxHoldMs=123 validUntil=133; a/1 lost 850 max-hold; b/1 800-810';
+    clean(told, 'a stalled 11-840');
   });
 
   it('is seen by inspect()', () => {

@@ -176,7 +176,7 @@ function* released(section: OwnSection, { disturbances, forgotten }: Facts): Ite
 
 /** Nobody else gets the key during `holdAtLeastMs`, or after `maxHoldMs` while the work still runs. */
 function* kept(section: OwnSection, facts: Facts): Iterable<string> {
-  const { call, key, hold, reads, id, lease, process, from } = section;
+  const { call, key, hold, reads, id, lease, process, from, until } = section;
   const { disturbances, forgotten, sections } = facts;
   const isKept = call.holdAtLeastMs > 0 || lossOf(call, key) !== Infinity;
   if (!isKept || call.killedAt !== undefined) return;
@@ -208,7 +208,8 @@ function* kept(section: OwnSection, facts: Facts): Iterable<string> {
     disturbances.wasRedisUnwell(process, recently, [key]) ||
     disturbances.stalledMs(process, recently) > 0;
   // No hold begins with less than half of the short lease that a waiter is handed.
-  const runsOut = isHindered ? at : from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;
+  // A process that stood still is told late that it is over.
+  const runsOut = isHindered ? until : from + Math.min(call.leaseMs, ACCEPTANCE_MS) * 0.45;
   if (next.from < Math.min(call.ended?.at ?? Infinity, runsOut)) {
     yield `${next.id} got ${key} ${(next.from - at).toFixed(1)} ms after maxHoldMs of ${id}, whose work still ran`;
   }
