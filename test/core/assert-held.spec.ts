@@ -216,7 +216,7 @@ describe('assertHeld() where no lock is held', () => {
     });
     gate.open();
     const ended =
-      /: the work that this code belongs to has ended, and its lock was released; await /;
+      /: the work that this code belongs to has ended, and its lock was released or detached; await /;
     expect(await left).toEqual([
       undefined,
       expect.objectContaining({ code: 'LOCK_NOT_HELD', message: expect.stringMatching(ended) }),

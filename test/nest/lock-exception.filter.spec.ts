@@ -29,6 +29,7 @@ import {
   LockKeyError,
   LockLostError,
   LockNotAcquiredError,
+  LockNotAdoptedError,
   LockNotHeldError,
   LockQueueFullError,
   LockService,
@@ -55,6 +56,7 @@ const ERRORS: Readonly<Record<LockErrorCode, LockError>> = {
   LOCK_CONFIG_INVALID: new LockConfigError('secret'),
   LOCK_QUEUE_FULL: new LockQueueFullError('secret', 'secret'),
   LOCK_DEADLOCK: new LockDeadlockError('secret', 'secret', []),
+  LOCK_NOT_ADOPTED: new LockNotAdoptedError('secret', 'secret'),
   LOCK_NOT_HELD: new LockNotHeldError('secret', 'secret'),
 };
 

@@ -131,6 +131,11 @@ export class Party {
     return { key: this.#key, tokens: [token], used: 0 } as const;
   }
 
+  /** Goes on with the lease of a token, as a new one. */
+  adopt(token: string, used: number, newToken = this.token(), leaseMs = LEASE_MS) {
+    return this.store.adopt({ key: this.#key, token, newToken, leaseMs, used });
+  }
+
   async leave(token: string) {
     const [reply] = this.store.takeBack([{ key: this.#key, tokens: [token] }]);
     ok(reply !== undefined, 'takeBack() gives one reply for each command');

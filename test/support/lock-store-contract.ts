@@ -8,6 +8,7 @@ import {
 import type { Granted, Queued } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { type ContractStores, LEASE_MS, LONG_MS, Party, type Rule } from './contract-party.js';
 import { PERMIT_RULES } from './permit-rules.js';
+import { HAND_OFF_RULES } from './hand-off-rules.js';
 import { READER_RULES } from './reader-rules.js';
 
 export type { ContractStore, ContractStores } from './contract-party.js';
@@ -626,6 +627,7 @@ export const lockStoreContract: readonly ContractCase[] = Object.entries({
   ...RULES,
   ...READER_RULES,
   ...PERMIT_RULES,
+  ...HAND_OFF_RULES,
 }).map(([title, rule]) => ({
   title,
   run: (stores, key) => rule({ a: new Party(stores.a, key), b: new Party(stores.b, key), key }),

@@ -3,6 +3,8 @@ import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock
 import type {
   AcquireCommand,
   AcquireReply,
+  AdoptCommand,
+  AdoptReply,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -30,6 +32,7 @@ type Sent =
     }
   | { readonly kind: 'recheck'; readonly command: RecheckCommand; reply(reply: RecheckReply): void }
   | { readonly kind: 'renew'; readonly command: RenewCommand; reply(reply: RenewReply): void }
+  | { readonly kind: 'adopt'; readonly command: AdoptCommand; reply(reply: AdoptReply): void }
   | { readonly kind: 'release'; readonly command: ReleaseCommand; reply(reply: ReleaseReply): void }
   | { readonly kind: 'requeue'; readonly command: RequeueCommand; reply(reply: RequeueReply): void }
   | {
@@ -58,6 +61,7 @@ export class ScriptedStore implements LockStore {
   async close(): Promise<void> {}
 
   acquire = (command: AcquireCommand) => this.#send<AcquireReply>('acquire', command);
+  adopt = (command: AdoptCommand) => this.#send<AdoptReply>('adopt', command);
   recheck = (command: RecheckCommand) => this.#send<RecheckReply>('recheck', command);
   release = (command: ReleaseCommand) => this.#send<ReleaseReply>('release', command);
   requeue = (command: RequeueCommand) => this.#send<RequeueReply>('requeue', command);

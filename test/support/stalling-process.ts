@@ -90,6 +90,7 @@ export class StallingProcess {
       acquireTogether: later((commands) => store.acquireTogether(commands)),
       recheck: later((command) => store.recheck(command)),
       renew: each((command) => first(store.renew([command]))),
+      adopt: later((command) => store.adopt(command)),
       release: later((command) => store.release(command)),
       requeue: later((command) => store.requeue(command)),
       leave: later((command) => store.leave(command)),

@@ -2,6 +2,7 @@ import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js
 import type { LockInspector } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type {
   AcquireCommand,
+  AdoptCommand,
   LeaveCommand,
   LockStore,
   RecheckCommand,
@@ -67,6 +68,8 @@ export class UnreliableStore implements LockStore {
     this.#through(() => this.#inner.acquire(command), unknown, undone);
   recheck = (command: RecheckCommand) =>
     this.#through(() => this.#inner.recheck(command), unknown, undone);
+  adopt = (command: AdoptCommand) =>
+    this.#through(() => this.#inner.adopt(command), unknown, undone);
   release = (command: ReleaseCommand) =>
     this.#through(() => this.#inner.release(command), unknown, undone);
   requeue = (command: RequeueCommand) =>

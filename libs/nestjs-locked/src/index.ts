@@ -4,9 +4,10 @@
  *
  * @module nestjs-locked
  */
-export type { Lock } from './core/lock.js';
+export type { DetachOptions, Lock } from './core/lock.js';
 export type { LockHolder, LockInfo, LockWait } from './core/lock-info.js';
 export type {
+  AdoptOptions,
   BusyContext,
   GivenWhenBusy,
   LockKeys,
@@ -26,6 +27,7 @@ export {
   LockInTransactionError,
   LockKeyError,
   LockLostError,
+  LockNotAdoptedError,
   LockNotHeldError,
   LockQueueFullError,
   LockNotAcquiredError,

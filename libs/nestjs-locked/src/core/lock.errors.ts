@@ -9,6 +9,7 @@ export type LockErrorCode =
   | 'LOCK_ABORTED'
   | 'LOCK_LOST'
   | 'LOCK_NOT_HELD'
+  | 'LOCK_NOT_ADOPTED'
   | 'LOCK_FENCED'
   | 'LOCK_COMMIT_UNKNOWN'
   | 'LOCK_IN_TRANSACTION'
@@ -117,9 +118,18 @@ export class LockAbortedError extends LockError {
   readonly code = 'LOCK_ABORTED';
 }
 
-/** Why a hold ended before its work did; 'released' means that the lock was used after its release. */
+/**
+ * Why a hold ended before its work did; 'detached' and 'released' mean that the lock was used after its end here.
+ */
 export type LockLostReason =
-  'expired' | 'revoked' | 'deleted' | 'max-hold' | 'shutdown' | 'transaction-ended' | 'released';
+  | 'expired'
+  | 'revoked'
+  | 'deleted'
+  | 'max-hold'
+  | 'shutdown'
+  | 'transaction-ended'
+  | 'detached'
+  | 'released';
 
 /**
  * We held the lock and no longer do. Work done since may overlap with that of another holder, even if we released the
@@ -137,8 +147,8 @@ export class LockLostError extends LockError {
      * store says that the key is no longer ours, because it was deleted, overwritten or taken over, or because the
      * message of a forced release was lost · `max-hold`: the work took longer than `maxHoldMs` · `shutdown`: the
      * application closed · `transaction-ended`: the transaction that kept the lock has ended while its body still runs
-     * · `released`: nothing was lost, but the lock was used after its release; only from `assertHeld`,
-     * `ensureRemaining` and `run`, never on the signal.
+     * · `detached`, `released`: nothing was lost, but the lock was used after `detach()`, or after its release; only
+     * from `assertHeld`, `ensureRemaining`, `run` and `detach`, never on the signal.
      */
     readonly reason: LockLostReason,
     options?: ErrorOptions,
@@ -156,6 +166,16 @@ export class LockLostError extends LockError {
 export class LockNotHeldError extends LockError {
   override name = 'LockNotHeldError';
   readonly code = 'LOCK_NOT_HELD';
+}
+
+/**
+ * `LockService.adopt` did not get the lock that was handed over: its time is over, somebody has adopted it before, an
+ * operator took it away, or the text is not one of `detach()`. The work was not run. A lock adopted before has perhaps
+ * been released since: take the lock anew, and check what has been done under it.
+ */
+export class LockNotAdoptedError extends LockError {
+  override name = 'LockNotAdoptedError';
+  readonly code = 'LOCK_NOT_ADOPTED';
 }
 
 /**
@@ -231,6 +251,7 @@ const CODE_OF_CLASS = new Map<unknown, LockErrorCode>([
   [LockAbortedError, 'LOCK_ABORTED'],
   [LockLostError, 'LOCK_LOST'],
   [LockNotHeldError, 'LOCK_NOT_HELD'],
+  [LockNotAdoptedError, 'LOCK_NOT_ADOPTED'],
   [LockFencedError, 'LOCK_FENCED'],
   [LockCommitUnknownError, 'LOCK_COMMIT_UNKNOWN'],
   [LockInTransactionError, 'LOCK_IN_TRANSACTION'],

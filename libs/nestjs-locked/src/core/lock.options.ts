@@ -71,6 +71,12 @@ export interface LockOptions {
   readonly signal?: AbortSignal;
 }
 
+/** The options of `adopt`; the module's are the defaults. */
+export interface AdoptOptions extends Pick<LockOptions, 'leaseMs' | 'maxHoldMs' | 'renew'> {
+  /** Which job or request goes on under the lock, for `inspect`, errors and the log. @default that of the lock */
+  readonly label?: string;
+}
+
 /** What an `onBusy` function receives when somebody else held the lock for the whole wait. */
 export interface BusyContext {
   /** The key that was not free. */

@@ -1,3 +1,12 @@
+/** The options of `detach`. */
+export interface DetachOptions {
+  /**
+   * How long the lock lives on without a holder, in milliseconds, at least 500: until somebody adopts it, nobody has
+   * it, and nobody else gets it. If nobody does in that time, it is free.
+   */
+  readonly forMs: number;
+}
+
 /**
  * A caller's hold on a key: the permission to do the work.
  *
@@ -59,6 +68,20 @@ export interface Lock extends AsyncDisposable {
    * is not a function
    */
   run<T>(work: () => T | Promise<T>): Promise<T>;
+  /**
+   * Hands the lock over to whoever gets the text: the lock ends here, but lives on in Redis for `forMs`, even if this
+   * process ends, and `LockService.adopt(text)` goes on under it, in any process, once. Until then, its `signal` does
+   * not abort, and its `release` does nothing. Whoever has the text has the lock, so keep it where others cannot read
+   * it. A second call gives the same text.
+   *
+   * @example await queue.add('pack', { lock: await lock.detach({ forMs: 60_000 }) });
+   * @returns a text without characters that a URL would change
+   * @throws LockLostError if it is no longer held · LockStoreError if Redis does not answer · LockInTransactionError if
+   * a transaction under it is open · LockCommitUnknownError if the outcome of one is unknown · LockConfigError for a
+   * wrong option, with `mode: 'shared'` or `holdAtLeastMs`, in a call that joined a call around it, or while calls that
+   * joined it run. It is then held as before, if it was not lost
+   */
+  detach(options: DetachOptions): Promise<string>;
   /**
    * Ends the hold, once the calls that joined it and the transactions under it have ended. Idempotent: later calls give
    * the first one's answer. Called inside one of them, it does not wait for its end.

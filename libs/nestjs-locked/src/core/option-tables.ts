@@ -1,5 +1,6 @@
 import type { LeadOptions } from './leadership.js';
-import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import type { DetachOptions } from './lock.js';
+import type { AdoptOptions, LockServiceOptions, WithLockOptions } from './lock.options.js';
 import { flag, must, type OptionTable, shortText, wholeNumber } from './option.js';
 import { TRANSACTION_OPTIONS, type TransactionOptions } from './transaction.options.js';
 
@@ -165,6 +166,23 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     check: must('an AbortSignal; pass controller.signal', (value) => value instanceof AbortSignal),
     text: 'Cancels the wait; not for `@Locked`',
   },
+};
+
+/** The options of `detach`. */
+export const DETACH_OPTIONS: OptionTable<DetachOptions> = {
+  forMs: {
+    isRequired: true,
+    check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
+    otherNames: ENGINE_OPTIONS.leaseMs.otherNames ?? [],
+  },
+};
+
+/** The options of `adopt`. */
+export const ADOPT_OPTIONS: OptionTable<AdoptOptions> = {
+  leaseMs: CALL_OPTIONS.leaseMs,
+  maxHoldMs: CALL_OPTIONS.maxHoldMs,
+  renew: CALL_OPTIONS.renew,
+  label: { ...CALL_OPTIONS.label, shownDefault: 'that of the lock' },
 };
 
 /** The options of a leader. */

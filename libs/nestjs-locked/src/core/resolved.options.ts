@@ -1,10 +1,11 @@
 import type { LeadOptions } from './leadership.js';
 import { invalidOption } from './lock.errors.js';
-import type { LockServiceOptions, WithLockOptions } from './lock.options.js';
+import type { AdoptOptions, LockServiceOptions, WithLockOptions } from './lock.options.js';
 import type { HeldMode, ModeOfKey, PermitsOfKey } from './lock-mode.js';
 import { assertOptions, type OptionTable, withDefaults } from './option.js';
 import { adviceForEach } from './option-advice.js';
 import {
+  ADOPT_OPTIONS,
   CALL_OPTIONS,
   ENGINE_OPTIONS,
   type EngineOptions,
@@ -198,6 +199,11 @@ const NOT_FOR_LEADERS: Readonly<Record<string, string>> = {
   signal: 'leave it out, and call resign() of what lead returns',
 };
 
+const NOT_FOR_ADOPTERS = adviceForEach(
+  Object.keys(CALL_OPTIONS),
+  'leave it out: a lock that was handed over is adopted as it is, at once or not at all',
+);
+
 /**
  * The options of the calls by which a leader takes its lock.
  * @returns them, checked and frozen @throws LockConfigError naming option, value and what is allowed
@@ -206,6 +212,21 @@ export function resolveLeadOptions(options: LeadOptions): WithLockOptions {
   assertOptions(LEAD_OPTIONS, options, { elsewhere: NOT_FOR_LEADERS });
   const known = withDefaults(LEAD_OPTIONS, options);
   return checkedOnce({ ...known, waitMs: Infinity, maxWaiters: Infinity });
+}
+
+/**
+ * The options of a call that adopts a lock, for which nobody waits. Its lease serves no later call.
+ * @param label of the lock, if it has one @throws LockConfigError naming option, value and what is allowed
+ */
+export function resolveAdoptOptions(
+  options: AdoptOptions,
+  defaults: ResolvedServiceOptions,
+  label: string | undefined,
+): ResolvedLockOptions {
+  const elsewhere = { ...NOT_FOR_CALLS, ...NOT_FOR_ADOPTERS };
+  assertOptions(ADOPT_OPTIONS, options, { elsewhere });
+  const known = checkedOnce({ ...options, waitMs: 0 });
+  return { ...resolveLockOptions(known, defaults, label), linger: false };
 }
 
 /**

@@ -32,6 +32,7 @@ const CODES: Readonly<Record<LockErrorCode, { readonly otherNames: readonly stri
   LOCK_STORE_FAILED: { otherNames: ['lockstoreerror', 'lock_unavailable', 'lock_store_error'] },
   LOCK_ABORTED: { otherNames: ['lockabortederror'] },
   LOCK_NOT_HELD: { otherNames: ['locknothelderror'] },
+  LOCK_NOT_ADOPTED: { otherNames: ['locknotadoptederror'] },
   LOCK_LOST: { otherNames: ['locklosterror'] },
   LOCK_FENCED: { otherNames: ['lockfencederror'] },
   LOCK_COMMIT_UNKNOWN: { otherNames: ['lockcommitunknownerror'] },

@@ -12,6 +12,7 @@ import type { Leadership, LeaderWork, LeadOptions } from '../core/leadership.js'
 import { LockConfigError, LockKeyError } from '../core/lock.errors.js';
 import type { Lock } from '../core/lock.js';
 import type {
+  AdoptOptions,
   BusyContext,
   GivenWhenBusy,
   LockKeys,
@@ -137,6 +138,10 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
     work: Work<T>,
   ): Promise<T> {
     const ended = LockService.#engineOf(service).withLock(key, options, work);
+    return LockService.#checked(service, key, ended);
+  }
+
+  static #checked<T>(service: LockService, key: LockKeys, ended: Promise<T>): Promise<T> {
     return ended.then((result) => {
       const problem = lazyProblem(result);
       if (problem !== undefined) return misused(key, problem);
@@ -168,6 +173,34 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
    */
   tryAcquire(key: LockKeys, options?: LockOptions): Promise<Lock | null> {
     return LockService.#engineOf(this).tryAcquire(key, options);
+  }
+
+  /**
+   * Goes on under a lock that another call has handed over with `lock.detach`, in this process or another one: as long
+   * as its time (`forMs`) is not over, and once. It has the lease, the signal and the limits of a lock that was taken
+   * here, a greater fencing token than before, and nobody else has had it in between. Without work, it is returned as
+   * by `acquire`, and must be released.
+   *
+   * @example await locks.adopt(job.data.lock, (lock) => this.pack(job.data.order, lock.signal));
+   * @param text what `detach` gave
+   * @throws LockNotAdoptedError if its time is over, or somebody has adopted it before · LockStoreError if Redis does
+   * not answer: whether it can still be adopted is then unknown · LockInTransactionError inside an open transaction ·
+   * LockConfigError for any other text, or one of a service with another `keyPrefix`, and as `withLock`
+   */
+  adopt(text: string, options?: AdoptOptions): Promise<Lock>;
+  /** The same for the time of the work, as with `withLock`. */
+  adopt<T>(text: string, work: Work<T>): Promise<T>;
+  /** The same, with options. */
+  adopt<T>(text: string, options: AdoptOptions, work: Work<T>): Promise<T>;
+  adopt<T>(
+    text: string,
+    optionsOrWork: AdoptOptions | Work<T> = {},
+    work?: Work<T>,
+  ): Promise<T | Lock> {
+    const engine = LockService.#engineOf(this);
+    if (typeof optionsOrWork === 'function') return this.adopt(text, {}, optionsOrWork);
+    if (work === undefined) return engine.adopt(text, optionsOrWork);
+    return LockService.#checked(this, text, engine.withAdopted(text, optionsOrWork, work));
   }
 
   /**

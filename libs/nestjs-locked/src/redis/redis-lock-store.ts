@@ -5,6 +5,8 @@ import { newProcessId } from '../core/store/lease-token.js';
 import type {
   AcquireCommand,
   AcquireReply,
+  AdoptCommand,
+  AdoptReply,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -45,6 +47,7 @@ import { lacksRights } from './scripts/reply-error.js';
 import {
   isUnfinished,
   readAcquireReply,
+  readAdoptReply,
   readHandoverReply,
   readLeaveReply,
   readProlongReply,
@@ -308,6 +311,10 @@ export class RedisLockStore implements LockStore {
       (reply) => readTogetherReply(reply, tokens),
     );
     return isUnknown(replies) ? commands.map(() => replies) : replies;
+  }
+
+  adopt({ key, token, newToken, leaseMs, used }: AdoptCommand): Promise<AdoptReply> {
+    return this.#run(this.#scripts.adopt, key, [token, newToken, leaseMs, used], readAdoptReply);
   }
 
   release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {

@@ -23,6 +23,8 @@ import type {
 import type {
   AcquireCommand,
   AcquireReply,
+  AdoptCommand,
+  AdoptReply,
   Busy,
   Granted,
   LeaveCommand,
@@ -131,6 +133,15 @@ export class InMemoryLockStore implements LockStore, LockInspector {
       if (entry.holders.length > 0) this.#pass(key, entry); // requested twice, after another lease was lost
       return { kind: 'busy', remainingMs: 0, wasFree: true };
     });
+  }
+
+  async adopt({ key, token, newToken, leaseMs, used }: AdoptCommand): Promise<AdoptReply> {
+    const entry = this.#locks.entry(key);
+    if (holderWith(entry, newToken) !== undefined) return this.#own(entry, newToken, leaseMs);
+    if (holderWith(entry, token) === undefined) return { kind: 'lost' };
+    entry.holders = [];
+    this.#locks.fence = Math.max(this.#locks.fence, used);
+    return this.#grant(entry, newToken, leaseMs);
   }
 
   async release({ key, token, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {

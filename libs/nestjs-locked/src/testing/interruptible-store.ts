@@ -3,6 +3,8 @@ import type { LockInspector } from '../core/store/lock-inspector.js';
 import type {
   AcquireCommand,
   AcquireReply,
+  AdoptCommand,
+  AdoptReply,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -111,6 +113,10 @@ export class InterruptibleStore implements LockStore {
 
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
     return this.#line.isDown ? commands.map(async () => unanswered()) : this.#store.renew(commands);
+  }
+
+  async adopt(command: AdoptCommand): Promise<AdoptReply> {
+    return this.#line.isDown ? unanswered() : this.#store.adopt(command);
   }
 
   async release(command: ReleaseCommand): Promise<ReleaseReply> {

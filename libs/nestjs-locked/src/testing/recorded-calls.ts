@@ -10,21 +10,30 @@ import { settled } from './settled.js';
  * - `waiting`: it has no result yet
  * - `held`: it has the lock now
  * - `released`: it held the lock until its end
+ * - `detached`: it held the lock until it handed it over
  * - `lost`: it lost the lock before its end
  * - `busy`: somebody else held the lock, whether the call threw, skipped, or returned a substitute or null
  * - `aborted`: the wait was ended by the call's signal, or by the shutdown of the application
  * - `store-failed`: the store did not answer
- * - `refused`: a key or an option is invalid, or the lock was requested inside an open transaction; with
- *   `insideTransaction: 'restart'`, the next call has the lock
+ * - `refused`: a key or an option is invalid, there was nothing to adopt, or the lock was requested inside an open
+ *   transaction; with `insideTransaction: 'restart'`, the next call has the lock
  */
 export type LockOutcome =
-  'waiting' | 'held' | 'released' | 'lost' | 'busy' | 'aborted' | 'store-failed' | 'refused';
+  | 'waiting'
+  | 'held'
+  | 'released'
+  | 'detached'
+  | 'lost'
+  | 'busy'
+  | 'aborted'
+  | 'store-failed'
+  | 'refused';
 
 /** One call that requested a lock: a plain object, to be compared as a whole. */
 export interface LockCall {
   /**
-   * The caller: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire`, `tryAcquire` or
-   * `lead`.
+   * The caller: `StockService.take`, the handler under a `LockInterceptor`, `withLock`, `acquire`, `tryAcquire`,
+   * `adopt` or `lead`.
    */
   readonly by: string;
   /** The requested keys, in the order of the call. */
@@ -110,7 +119,8 @@ function outcomeOf(lock: Lock): LockOutcome {
     lock.assertHeld();
     return 'held';
   } catch (error) {
-    return error instanceof LockLostError && error.reason === 'released' ? 'released' : 'lost';
+    const reason = error instanceof LockLostError ? error.reason : undefined;
+    return reason === 'released' || reason === 'detached' ? reason : 'lost';
   }
 }
 

@@ -1,7 +1,8 @@
+import { readHandOff } from '../core/calls/hand-off.js';
 import type { HeldLock } from '../core/calls/held-lock.js';
 import type { LockEngine, LockEngineOptions } from '../core/engine/lock-engine.js';
 import type { Lock } from '../core/lock.js';
-import type { LockKeys, LockOptions, WithLockOptions } from '../core/lock.options.js';
+import type { AdoptOptions, LockKeys, LockOptions, WithLockOptions } from '../core/lock.options.js';
 import type { RecordedCall, RecordedCalls } from './recorded-calls.js';
 
 /**
@@ -15,6 +16,9 @@ export function recordedEngine(
   calls: RecordedCalls,
 ): LockEngine {
   const asked = (by: string, keys: LockKeys): RecordedCall => calls.asked(by, keys, options.name);
+
+  const adopted = (text: string): RecordedCall =>
+    asked('adopt', handedOverKeys(text, options.keyPrefix));
 
   class RecordedEngine extends Engine {
     override withLock<T>(
@@ -43,8 +47,35 @@ export function recordedEngine(
       const call = asked('tryAcquire', keys);
       return call.until(lockedBy(call, super.tryAcquire(keys, given)));
     }
+
+    override adopt(text: string, given?: AdoptOptions): Promise<HeldLock> {
+      const call = adopted(text);
+      return call.until(lockedBy(call, super.adopt(text, given)));
+    }
+
+    override withAdopted<T>(
+      text: string,
+      given: AdoptOptions,
+      work: (lock: Lock) => T | Promise<T>,
+    ): Promise<T> {
+      const call = adopted(text);
+      const recorded = (lock: Lock): T | Promise<T> => {
+        call.locked(lock);
+        return work(lock);
+      };
+      return call.until(super.withAdopted(text, given, recorded));
+    }
   }
   return new RecordedEngine(options);
+}
+
+/** None if the text is not one of `detach()`, which the engine says. */
+function handedOverKeys(text: string, keyPrefix: string | undefined): string[] {
+  try {
+    return readHandOff(text, keyPrefix).map(({ key }) => key);
+  } catch {
+    return [];
+  }
 }
 
 /** The same options, with an `onBusy` that notifies the call first. */

@@ -21,12 +21,22 @@ export class HandedOutLocks {
   readonly #parts: EngineParts;
   readonly #ambient: AmbientHolds;
   readonly #service: TransactionalLocks;
+  readonly #keyPrefix: string | undefined;
   /** The number of such locks. */
   #locks = 0;
   #onIdle: () => void = () => {};
 
-  /** @param service the lock service as transactions see it */
-  constructor(parts: EngineParts, ambient: AmbientHolds, service: TransactionalLocks) {
+  /**
+   * @param service the lock service as transactions see it
+   * @param keyPrefix of the service; undefined for the default
+   */
+  constructor(
+    parts: EngineParts,
+    ambient: AmbientHolds,
+    service: TransactionalLocks,
+    keyPrefix: string | undefined,
+  ) {
+    this.#keyPrefix = keyPrefix;
     this.#parts = parts;
     this.#ambient = ambient;
     this.#service = service;
@@ -54,7 +64,14 @@ export class HandedOutLocks {
             this.#onReleased();
             trace.ended(wasHeld);
           };
-    return new HeldLock(levels, this.#ambient, loopTurn, onReleased, this.#runInTransaction);
+    return new HeldLock(
+      levels,
+      this.#ambient,
+      loopTurn,
+      onReleased,
+      this.#runInTransaction,
+      this.#keyPrefix,
+    );
   }
 
   readonly #onReleased = (): void => {

@@ -1,13 +1,17 @@
 import { assertIsFunction } from '../arguments.js';
 import { assertLockKey } from '../keys/lock-key.js';
-import { LockConfigError, LockKeyError } from '../lock.errors.js';
-import type { Lock } from '../lock.js';
+import { LockConfigError, LockKeyError, type LockLostError } from '../lock.errors.js';
+import type { DetachOptions, Lock } from '../lock.js';
+import { assertOptions } from '../option.js';
+import { DETACH_OPTIONS } from '../option-tables.js';
 import type { Hold } from '../queue/hold.js';
 import { lostError } from '../queue/lost-error.js';
 import { JointSignal } from '../runtime/joint-signal.js';
 import { shownValue } from '../runtime/shown-value.js';
 import type { LoopTurn } from '../time/loop-turn.js';
 import type { AmbientHolds } from './ambient-holds.js';
+import { detachLevels } from './detach.js';
+import { writtenHandOff } from './hand-off.js';
 import { HeldHere } from './held-here.js';
 import type { ReentryLevel } from './reentry-level.js';
 import { isGuardedAnywhere, isGuardedHere } from './transaction-registry.js';
@@ -20,6 +24,7 @@ export type RunInTransaction = <T>(
 
 const METHODS = [
   'assertHeld',
+  'detach',
   'ensureRemaining',
   'fencingTokenOf',
   'release',
@@ -35,11 +40,13 @@ export class HeldLock implements Lock {
   readonly #loopTurn: LoopTurn;
   readonly #onReleased: (wasHeld?: boolean) => void;
   readonly #runInTransaction: RunInTransaction;
+  readonly #keyPrefix: string | undefined;
   /** The joint signal of several keys, once requested. */
   #joint: JointSignal | undefined;
   /** The reference that the contexts of its work keep. */
   #here: HeldHere | undefined;
   #released: Promise<boolean> | undefined;
+  #detached: Promise<string> | undefined;
   #hasEnded = false;
 
   /**
@@ -47,6 +54,7 @@ export class HeldLock implements Lock {
    * @param onReleased called when the release has been answered, with whether the lock was ours until then, or has
    * failed
    * @param runInTransaction used when the holds become the current ones of a context
+   * @param keyPrefix of the service; undefined for the default
    */
   constructor(
     levels: readonly ReentryLevel[],
@@ -54,7 +62,9 @@ export class HeldLock implements Lock {
     loopTurn: LoopTurn,
     onReleased: (wasHeld?: boolean) => void,
     runInTransaction: RunInTransaction,
+    keyPrefix: string | undefined,
   ) {
+    this.#keyPrefix = keyPrefix;
     this.#levels = levels;
     this.#ambient = ambient;
     this.#loopTurn = loopTurn;
@@ -138,7 +148,12 @@ export class HeldLock implements Lock {
   assertHeld(): void {
     for (const { hold } of this.#levels) hold.assertHeld();
     // The holds that it joined may still be held by other calls.
-    if (this.#released !== undefined) throw lostError(this.#first.hold, 'released');
+    if (this.#released !== undefined) throw this.#ended();
+  }
+
+  #ended(): LockLostError {
+    const { hold } = this.#first;
+    return lostError(hold, hold.endedBy);
   }
 
   async ensureRemaining(ms: number): Promise<void> {
@@ -150,7 +165,7 @@ export class HeldLock implements Lock {
     }
     for (;;) {
       try {
-        if (this.#released !== undefined) throw lostError(this.#first.hold, 'released');
+        if (this.#released !== undefined) throw this.#ended();
         await Promise.all(this.#levels.map(({ hold }) => hold.ensureRemaining(ms)));
       } catch (error) {
         await this.#loopTurn.pause();
@@ -193,6 +208,29 @@ export class HeldLock implements Lock {
 
   get #outlived(): readonly ReentryLevel[] {
     return this.#levels.filter(({ hold, isRoot, isOpen }) => isRoot && !isOpen && hold.users > 0);
+  }
+
+  async detach(options: DetachOptions): Promise<string> {
+    try {
+      this.#detached ??= this.#detach(options);
+      return await this.#detached;
+    } finally {
+      await this.#loopTurn.pause();
+    }
+  }
+
+  async #detach(options: DetachOptions): Promise<string> {
+    try {
+      assertOptions(DETACH_OPTIONS, options, { owner: 'detach' });
+      const { forMs } = options;
+      const leases = await detachLevels(this.#levels, forMs, () => this.assertHeld());
+      this.#released = Promise.resolve(true);
+      this.#afterEnd(true);
+      return writtenHandOff(this.#keyPrefix, leases);
+    } catch (error) {
+      this.#detached = undefined;
+      throw error;
+    }
   }
 
   async release(): Promise<boolean> {
@@ -239,11 +277,15 @@ export class HeldLock implements Lock {
             );
       return wasHeld;
     } finally {
-      this.#hasEnded = true;
-      this.#joint?.detach();
-      this.#here?.released();
-      this.#onReleased(wasHeld);
+      this.#afterEnd(wasHeld);
     }
+  }
+
+  #afterEnd(wasHeld: boolean | undefined): void {
+    this.#hasEnded = true;
+    this.#joint?.detach();
+    this.#here?.released();
+    this.#onReleased(wasHeld);
   }
 
   get #first(): ReentryLevel {

@@ -18,7 +18,7 @@ export function notHeldError(
 
 function reason(held: readonly string[], hasEnded: boolean): string {
   if (hasEnded) {
-    return 'the work that this code belongs to has ended, and its lock was released; await this code in the work';
+    return 'the work that this code belongs to has ended, and its lock was released or detached; await this code in the work';
   }
   if (held.length > 0) {
     const others = held.map((other) => `'${other}'`).join(', ');

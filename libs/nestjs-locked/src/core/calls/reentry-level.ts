@@ -38,6 +38,12 @@ export class ReentryLevel {
     return this.#closed;
   }
 
+  /** Ends the level that acquired the hold, whose lease stays in the store. @returns as `Hold.detach` */
+  detach(): ReturnType<Hold['detach']> {
+    this.#closed = Promise.resolve(true);
+    return this.hold.detach();
+  }
+
   #close(): Promise<boolean> {
     if (this.isRoot) return this.hold.drop();
     const isHeld = !this.hold.isOver;

@@ -38,8 +38,7 @@ export class LocalView {
 
   /** The holder of a key if it is a call of this process. */
   holderOf(key: string): LockHolder | undefined {
-    const occupancies = this.#queues.queuesOf(key).flatMap((queue) => queue.occupancies());
-    const held = occupancies.find(({ isHeld }) => isHeld);
+    const held = this.#queues.occupanciesOf(key).find(({ isHeld }) => isHeld);
     return held === undefined ? undefined : this.#callHere(held.label);
   }
 

@@ -1,6 +1,8 @@
 import { assertIsObject } from '../arguments.js';
 import type { AcquiredEntry, AcquiredLocks } from '../calls/acquired-locks.js';
 import { Acquisition, type CallParts } from '../calls/acquisition.js';
+import { adoptLevels } from '../calls/adoption.js';
+import { type HandedOverLease, readHandOff } from '../calls/hand-off.js';
 import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
@@ -12,12 +14,13 @@ import type { Leadership, LeaderWork, LeadOptions } from '../leadership.js';
 import {
   LockConfigError,
   LockDeadlockError,
+  LockInTransactionError,
   LockNotAcquiredError,
   LockQueueFullError,
   type LockStoreError,
 } from '../lock.errors.js';
 import type { Lock } from '../lock.js';
-import type { LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
+import type { AdoptOptions, LockKeys, LockOptions, WithLockOptions } from '../lock.options.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { LockOverview } from '../lock-overview.js';
@@ -26,9 +29,11 @@ import { QueuesByKey } from '../queue/queues-by-key.js';
 import { ANSWER_GRACE_MS } from '../queue/waiting-call.js';
 import {
   remedyForCall,
+  resolveAdoptOptions,
   type ResolvedLockOptions,
   resolveLockOptions,
 } from '../resolved.options.js';
+import { labelOf } from '../store/lease-token.js';
 import { systemClock } from '../time/clock.js';
 import { assembleParts, type EngineSupplies } from './assemble-parts.js';
 import { EngineInbox } from './engine-inbox.js';
@@ -44,6 +49,12 @@ import { tracedAcquire } from './traced-acquire.js';
 export type LockEngineOptions = Omit<EngineSupplies, 'clock' | 'random'> &
   Partial<EngineSupplies> &
   ServiceName;
+
+/** What a call adopts, and how. */
+interface WantedAdoption {
+  readonly leases: readonly HandedOverLease[];
+  readonly options: ResolvedLockOptions;
+}
 
 /**
  * The implementation of one lock service, without Nest; `core/README.md` describes it on one page.
@@ -176,6 +187,61 @@ export class LockEngine implements LockRunner {
       return busyResult<T>(await this.#explained(error, resolved, callSite), options.onBusy);
     }
     return this.#handedOut.run(levels, work);
+  }
+
+  /**
+   * Goes on under a lock that was handed over, and returns it.
+   * @throws LockNotAdoptedError, or another LockError
+   */
+  async adopt(text: string, options: AdoptOptions = {}): Promise<HeldLock> {
+    const wanted = this.#adoption(text, options);
+    const entry = this.#newEntry(wanted.options);
+    try {
+      return this.#handOut(await this.#adopted(wanted), entry);
+    } catch (error) {
+      entry?.leave();
+      await this.#pause();
+      throw error;
+    }
+  }
+
+  /** The same, for the time of the work. */
+  async withAdopted<T>(
+    text: string,
+    options: AdoptOptions,
+    work: (lock: Lock) => T | Promise<T>,
+  ): Promise<T> {
+    let levels: readonly ReentryLevel[];
+    try {
+      levels = await this.#adopted(this.#adoption(text, options));
+    } catch (error) {
+      await this.#pause();
+      throw error;
+    }
+    return this.#handedOut.run(levels, work);
+  }
+
+  #adoption(text: string, options: AdoptOptions): WantedAdoption {
+    const leases = readHandOff(text, this.inTransactions.keyPrefix);
+    const label = labelOf(leases[0]?.token ?? '');
+    return { leases, options: resolveAdoptOptions(options, this.#calls.parts.options, label) };
+  }
+
+  async #adopted({ leases, options }: WantedAdoption): Promise<readonly ReentryLevel[]> {
+    const keys = leases.map(({ key }) => key);
+    const [key] = keys;
+    if (currentTransaction() !== undefined) {
+      throw new LockInTransactionError(
+        `Cannot adopt lock '${key}' inside an open transaction, which may have read before; adopt it first, and begin the transaction under it`,
+        key,
+      );
+    }
+    const take = async (of: ResolvedLockOptions): Promise<readonly ReentryLevel[]> => {
+      if (!this.#lifetime.isOpen) await this.open();
+      return adoptLevels(this.#calls, leases, of);
+    };
+    if (!ACQUIRE.hasSubscribers) return take(options);
+    return tracedAcquire(this.#calls.parts.clock, this.inTransactions.name, keys, options, take);
   }
 
   /** Begins a campaign. @throws LockKeyError · LockConfigError · LockInTransactionError · LockAbortedError */

@@ -34,7 +34,8 @@ export class LocksInTransactions implements TransactionalLocks {
   readonly handedOut: HandedOutLocks;
   readonly acquired = new AcquiredLocks();
   readonly name: string | undefined;
-  readonly #keyPrefix: string | undefined;
+  /** Undefined for the default. */
+  readonly keyPrefix: string | undefined;
 
   constructor(parts: EngineParts, queues: QueuesByKey, { name, keyPrefix }: ServiceName) {
     this.name = name;
@@ -43,9 +44,9 @@ export class LocksInTransactions implements TransactionalLocks {
     const traces = new HolderTraces(parts, queues, deadlocks.questions);
     const nestings = new NestingOrder();
     this.calls = { service: name, parts, queues, ambient, nestings, deadlocks, traces };
-    this.handedOut = new HandedOutLocks(parts, ambient, this);
+    this.handedOut = new HandedOutLocks(parts, ambient, this, keyPrefix);
     this.orderedBy = `${keyPrefix ?? ''} ${name ?? ''}`;
-    this.#keyPrefix = keyPrefix;
+    this.keyPrefix = keyPrefix;
   }
 
   get transactionOptions(): ResolvedTransactionOptions {
@@ -70,7 +71,7 @@ export class LocksInTransactions implements TransactionalLocks {
 
   /** The key itself, or a form that no key can have, because services with different prefixes may share a table. */
   fenceKey(key: string): string {
-    return this.#keyPrefix === undefined ? key : `${this.#keyPrefix}{${key}}`;
+    return this.keyPrefix === undefined ? key : `${this.keyPrefix}{${key}}`;
   }
 
   take(keys: readonly string[], options: ResolvedLockOptions): Promise<readonly ReentryLevel[]> {

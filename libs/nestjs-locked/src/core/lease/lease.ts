@@ -12,12 +12,13 @@ import { LeaseReadiness } from './lease-readiness.js';
 import { LeaseRelease } from './lease-release.js';
 import { LeaseRenewal, type RenewalUser } from './lease-renewal.js';
 import type { LeaseOccupancy, LeaseUser } from './lease-user.js';
+import { LeftLease } from './left-lease.js';
 
 /**
  * confirming  ours, but too short or too old to be handed out: it is renewed first, then offered to the queue
  * ours        handed out, or resting in case another call here wants the key
  * in-doubt    a transaction under it may or may not have been committed: no call gets it, and it expires
- * over        released, handed over or lost; only a lost lease can still become in-doubt, when its work has ended
+ * over        released, handed over, left or lost; only a lost lease can still become in-doubt, when its work has ended
  */
 type State = 'confirming' | 'ours' | 'in-doubt' | 'over';
 
@@ -300,6 +301,15 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
     this.reschedule();
     this.#user.over(this);
     return Promise.resolve(wasOurs);
+  }
+
+  /** Ends the lease here, but not in the store, which keeps it for whoever has its token. */
+  leave(): void {
+    const until = this.#forgottenAt;
+    this.#end();
+    const { tokens, scheduler } = this.#parts;
+    new LeftLease(tokens, scheduler, this.token, until);
+    this.#user.over(this);
   }
 
   // ---- losing it --------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import {
 } from '../lock.errors.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
+import { HIGHEST_NUMBER } from '../store/fence-block.js';
 import { templateOf } from '../template-of.js';
 import { lostError, notRaisedError, suspectError } from './lost-error.js';
 
@@ -24,12 +25,6 @@ export interface HoldKeeper {
   /** Ends the hold of a call that has finished. @returns whether the lease was ours until now */
   endHold(hold: Hold): Promise<boolean>;
 }
-
-/**
- * The microsecond in which the year 2112 has begun. All keys continue after a number that one of them has seen, at half
- * the speed of the clock, so it must be centuries before numbers can be counted no longer.
- */
-const HIGHEST_SEEN = 2 ** 52;
 
 /** A signal and the async context in which to abort it. */
 interface Alarm {
@@ -63,6 +58,7 @@ export class Hold {
   #alarm: Alarm | undefined;
   #lost: LockLostError | undefined;
   #users = 1;
+  #isDetached = false;
   #doubt: LockCommitUnknownError | undefined;
   /** The number of COMMITs under it whose answer is late. */
   #lateCommits = 0;
@@ -233,7 +229,7 @@ export class Hold {
     if (this.#lost !== undefined) {
       throw lostError(this, this.#lost.reason, { cause: this.#lost });
     }
-    throw lostError(this, this.#users === 0 ? 'released' : 'expired');
+    throw lostError(this, this.#users === 0 ? this.endedBy : 'expired');
   }
 
   /** @throws LockLostError · LockStoreError */
@@ -297,7 +293,7 @@ export class Hold {
    */
   async raiseFence(seen: number): Promise<void> {
     const { numbers, renewal } = this.#lease;
-    if (seen > HIGHEST_SEEN) throw notRaisedError(this.key, tooHigh(seen));
+    if (seen > HIGHEST_NUMBER) throw notRaisedError(this.key, tooHigh(seen));
     numbers.raise(seen);
     const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
     this.assertHeld();
@@ -329,6 +325,46 @@ export class Hold {
   commitCame(): void {
     this.#lateCommits--;
     if (this.#lateCommits === 0) this.#keeper.setRenewing(this, true);
+  }
+
+  // ---- handing it over ---------------------------------------------------------------------------------------
+
+  /** How it has ended here, if nothing was lost. */
+  get endedBy(): 'detached' | 'released' {
+    return this.#isDetached ? 'detached' : 'released';
+  }
+
+  /** Whether the key must stay taken by this call for some time yet (`holdAtLeastMs`). */
+  get isKept(): boolean {
+    return this.keptUntil > this.#parts.clock.now();
+  }
+
+  /**
+   * Prolongs its lease so that it lasts this long without this process. It is held as before, whatever comes of that.
+   * @throws LockLostError · LockStoreError if the store does not answer
+   */
+  async prolongToDetach(forMs: number): Promise<void> {
+    const cause = await inNeutralContext(() => this.#lease.renewal.renewFor(forMs));
+    this.assertHeld();
+    if (cause === undefined) return;
+    throw new LockStoreError(
+      `Cannot detach lock '${this.key}': ${cause.message}; it is still held here`,
+      this.key,
+      { cause },
+      true,
+    );
+  }
+
+  /**
+   * Ends the hold here, and leaves its lease to whoever has the token.
+   * @returns the token, and the highest fencing number used under it
+   */
+  detach(): { readonly token: string; readonly used: number } {
+    const { token, numbers } = this.#lease;
+    this.#users = 0;
+    this.#isDetached = true;
+    inNeutralContext(() => this.#lease.leave());
+    return { token, used: numbers.used };
   }
 
   /** How many calls share the hold. */

@@ -49,6 +49,8 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   readonly #parts: EngineParts;
   /** Called when there is no call, no request and no lease. */
   readonly #onEmpty: (queue: LocalQueue) => void;
+  /** Carries out the first command of each request. */
+  readonly #store: Acquires;
   readonly #calls: WaitingCalls;
   #request: LeaseRequest | undefined;
   #occupancy: Occupancy | undefined;
@@ -66,22 +68,26 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
   #isClosed = false;
   /** Leases that serve only the calls inside, after which they are released: shared ones, and permits. */
   #parted: Map<object, Occupancy> | undefined;
-  /** Whether a request was told to wait since the last lease. */
+  /** Whether the next lease comes from another process: a request was told to wait since the last one. */
   #hasWaited = false;
   /** Whether a call is to be told that it has to wait, which is not known yet. */
   #isToTell = false;
 
+  /** @param adopts if its only call adopts a lease: makes every request an adoption. @default the lock store */
   constructor(
     parts: EngineParts,
     key: string,
     mode: HeldMode,
     onEmpty: (queue: LocalQueue) => void,
+    adopts?: Acquires,
   ) {
     this.#parts = parts;
     this.mode = mode;
     this.#calls = new WaitingCalls(parts);
     this.key = key;
     this.#onEmpty = onEmpty;
+    this.#store = adopts ?? parts.store;
+    this.#hasWaited = adopts !== undefined;
   }
 
   /** Whether a single try must fail now, because this process already has the key or waits for it. */
@@ -281,7 +287,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
    * No lease is requested while remains of an earlier attempt may still be in the store, which would treat them as
    * another holder: the new attempt would wait for its own process.
    */
-  #proceed(store: Acquires = this.#parts.store): void {
+  #proceed(store = this.#store): void {
     const call = this.#calls.first;
     if (call !== undefined && this.#occupancy?.isOpen === true) {
       void this.onFree().catch(() => {}); // already reported

@@ -25,6 +25,8 @@ const WHY: Record<LockLostReason, (options: EndedHold['options']) => string> = {
     'the application was closed while the work still ran; set a longer shutdownMs, or end the work when lock.signal aborts',
   'transaction-ended': () =>
     'the transaction that kept it has ended, but its body is still running; await in the body what it starts',
+  detached: () =>
+    'it was detached, and whoever adopts it goes on under it; do here only what needs no lock',
   released: () => 'it was released; acquire it again, or use it before its release',
 };
 
@@ -34,7 +36,8 @@ export function lostError(
   reason: LockLostReason,
   options?: ErrorOptions,
 ): LockLostError {
-  const state = reason === 'released' ? 'is not held' : `was lost (${reason})`;
+  const isOurDoing = reason === 'released' || reason === 'detached';
+  const state = isOurDoing ? 'is not held' : `was lost (${reason})`;
   const message = `Lock ${lockName(hold)} ${state}: ${WHY[reason](hold.options)}`;
   return new LockLostError(message, hold.key, reason, options);
 }

@@ -1,9 +1,9 @@
 import type { EngineParts } from '../lease/engine-parts.js';
+import type { Acquires } from '../lease/request-user.js';
 import { type LockError, LockNotAcquiredError, LockStoreError } from '../lock.errors.js';
 import type { HeldMode, LockMode } from '../lock-mode.js';
 import type { ResolvedLockOptions } from '../resolved.options.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
-import { modeOf } from '../store/lease-token.js';
 import { awaitAnswer } from '../time/await-answer.js';
 import { AcquireTogether } from './acquire-together.js';
 import type { Hold } from './hold.js';
@@ -21,6 +21,8 @@ export class QueuesByKey {
   readonly #queues = new Map<string, LocalQueue>();
   readonly #readers = new Map<string, LocalQueue>();
   readonly #permits = new Map<string, PermitQueues>();
+  /** Each has, or adopts, the lease of one call that goes on under a lock of another process. */
+  readonly #adopting = new Set<LocalQueue>();
   #isClosed = false;
 
   constructor(parts: EngineParts) {
@@ -47,6 +49,20 @@ export class QueuesByKey {
       if (mode !== 'shared') this.#readers.get(key)?.occupancy?.giveUp();
       if (mode === 'permit') return this.#permitsOf(key).enter(terms);
       return this.#queueFor(key, mode).enter(terms);
+    });
+  }
+
+  /**
+   * Adopts the lease of one key for one call, beside the calls that wait for the key here: they get it when it is
+   * released.
+   * @param adopts gets the first command, and makes it an adoption
+   */
+  adopt({ key, ...terms }: CallTerms, adopts: Acquires): Promise<Hold> {
+    return inNeutralContext(() => {
+      const onEmpty = (queue: LocalQueue): void => void this.#adopting.delete(queue);
+      const queue = new LocalQueue(this.#parts, key, 'exclusive', onEmpty, adopts);
+      this.#adopting.add(queue);
+      return queue.enter(terms);
     });
   }
 
@@ -140,7 +156,13 @@ export class QueuesByKey {
 
   /** Whether this process has the lease of a key. */
   isHeldHere(key: string): boolean {
-    return this.queuesOf(key).some((queue) => queue.occupancies().length > 0);
+    return this.occupanciesOf(key).length > 0;
+  }
+
+  /** The leases of a key that this process has. */
+  occupanciesOf(key: string): Occupancy[] {
+    const adopting = [...this.#adopting].filter((queue) => queue.key === key);
+    return [...this.queuesOf(key), ...adopting].flatMap((queue) => queue.occupancies());
   }
 
   /** That of the calls that want the key alone, that of those that read, and those of the calls that want a permit. */
@@ -155,17 +177,14 @@ export class QueuesByKey {
 
   /** Who has the key here under this token; undefined if nobody has. */
   occupancyUnder(key: string, token: string): Occupancy | undefined {
-    const mode = modeOf(token) ?? 'exclusive';
-    const queues =
-      mode === 'permit' ? [...(this.#permits.get(key) ?? [])] : [this.#of(mode).get(key)];
-    const occupancies = queues.flatMap((queue) => queue?.occupancies() ?? []);
-    return occupancies.find(({ lease }) => lease.token === token);
+    return this.occupanciesOf(key).find(({ lease }) => lease.token === token);
   }
 
   *#all(): Iterable<LocalQueue> {
     yield* this.#queues.values();
     yield* this.#readers.values();
     for (const queues of this.#permits.values()) yield* queues;
+    yield* this.#adopting;
   }
 
   occupancies(): Occupancy[] {

@@ -7,6 +7,13 @@
 export const FENCE_BLOCK = 40;
 
 /**
+ * The microsecond in which the year 2112 has begun: no fencing number that others have seen may be greater. All keys
+ * continue after a number that one of them has seen, at half the speed of the clock, so it must be centuries before
+ * numbers can be counted no longer.
+ */
+export const HIGHEST_NUMBER = 2 ** 52;
+
+/**
  * How many a renewal may reserve at most. They are ten milliseconds ahead of the store's clock, which is less than
  * Redis takes to restart without its data.
  */

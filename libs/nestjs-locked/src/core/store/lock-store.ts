@@ -112,6 +112,21 @@ export interface Lost {
 /** The reply to a renewal. */
 export type RenewReply = Renewed | Lost | Unknown;
 
+/** Goes on with a lease that its process has left to whoever has its token. */
+export interface AdoptCommand {
+  readonly key: string;
+  /** The token that has the lease. */
+  readonly token: string;
+  /** A new token, introduced by this command, which takes its place. */
+  readonly newToken: string;
+  /** How long the lease should last from now on, in milliseconds; it may become shorter. */
+  readonly leaseMs: number;
+  /** Highest fencing token used under the old token; the new ones are greater. */
+  readonly used: number;
+}
+/** The reply to an adoption; `lost` if the token does not have the lease, or no longer. */
+export type AdoptReply = Granted | Lost | Unknown;
+
 /** Releases a lease. */
 export interface ReleaseCommand {
   readonly key: string;
@@ -288,6 +303,8 @@ export interface LockStore {
   recheck(command: RecheckCommand): Promise<RecheckReply>;
   /** One reply for each command, in the same order; none waits for a pending one. */
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[];
+  /** Gives a lease to another token: only once, because the old one is then no longer in the store. */
+  adopt(command: AdoptCommand): Promise<AdoptReply>;
   /** Releases a lease; the next waiter gets it. */
   release(command: ReleaseCommand): Promise<ReleaseReply>;
   /** Releases a lease and joins the queue again. */

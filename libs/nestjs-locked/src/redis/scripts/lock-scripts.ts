@@ -1,5 +1,6 @@
 import { acquireScript } from './acquire.lua.js';
 import { acquireTogetherScript } from './acquire-together.lua.js';
+import { adoptScript } from './adopt.lua.js';
 import { answerQuestionScript } from './answer-question.lua.js';
 import { askHolderScript } from './ask-holder.lua.js';
 import { batchScript } from './batch.lua.js';
@@ -23,6 +24,7 @@ export class LockScripts {
   readonly acquireTogether: RedisScript;
   readonly recheck: RedisScript;
   readonly renew: RedisScript;
+  readonly adopt: RedisScript;
   readonly release: RedisScript;
   readonly leave: RedisScript;
   readonly takeBack: RedisScript;
@@ -44,6 +46,7 @@ export class LockScripts {
     this.acquireTogether = acquireTogetherScript(settings);
     this.recheck = recheckScript(settings);
     this.renew = renewScript(settings);
+    this.adopt = adoptScript(settings);
     this.release = releaseScript(settings);
     this.leave = leaveScript(settings);
     this.takeBack = takeBackScript(settings);

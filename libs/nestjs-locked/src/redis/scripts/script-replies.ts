@@ -1,6 +1,7 @@
 import type { LockRecord, WaiterRecord } from '../../core/store/lock-inspector.js';
 import type {
   AcquireReply,
+  AdoptReply,
   Busy,
   Granted,
   LeaveReply,
@@ -97,6 +98,18 @@ export function readLeaveReply(reply: unknown): Exclude<LeaveReply, Unknown> {
     case 'granted':
       return granted(rest);
     case 'left':
+      return { kind };
+    default:
+      throw unreadable(reply);
+  }
+}
+
+export function readAdoptReply(reply: unknown): Exclude<AdoptReply, Unknown> {
+  const [kind, ...rest] = list(reply);
+  switch (kind) {
+    case 'granted':
+      return granted(rest);
+    case 'lost':
       return { kind };
     default:
       throw unreadable(reply);
