@@ -63,6 +63,21 @@ const commands = {
     holdOf(attempt).end();
   },
 
+  detach(attempt, forMs) {
+    return holdOf(attempt).lock.detach({ forMs });
+  },
+
+  async adopt({ attempt, text, ms }) {
+    const asked = now();
+    return locks.adopt(text, async (lock) => {
+      const { key, fencingToken: token } = lock;
+      const entered = { attempt, key, asked, entered: now(), token };
+      const loss = watch(lock);
+      await sleep(ms);
+      return { ...entered, left: now(), lost: loss(), released: true };
+    });
+  },
+
   async probe(attempt) {
     const { lock } = holdOf(attempt);
     const { signal } = lock;

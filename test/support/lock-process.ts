@@ -73,6 +73,10 @@ export interface LockWorkerCommands {
     options?: { waitMs?: number; leaseMs?: number } | undefined;
   }): Promise<HoldRecord>;
   release(attempt: number): Promise<void>;
+  /** Hands the lock over. */
+  detach(attempt: number, forMs: number): Promise<string>;
+  /** Adopts a lock, keeps it for `ms`, and returns after the release. */
+  adopt(order: { attempt: number; text: string; ms: number }): Promise<HoldRecord>;
   probe(attempt: number): Promise<Probe>;
   /** Sets a timer. @returns when it fired */
   wait(ms: number): Promise<number>;
@@ -127,6 +131,8 @@ export interface Attempt {
   /** The record of the hold, once it is released. */
   readonly ended: Promise<HoldRecord>;
   probe(): Promise<Probe>;
+  /** Hands the lock over. */
+  detach(forMs: number): Promise<string>;
   /** Ends the hold, and waits for the release. */
   release(): Promise<HoldRecord>;
 }
@@ -254,11 +260,17 @@ export class LockProcess {
       lost: told.lost.promise,
       ended,
       probe: () => this.call('probe', attempt),
+      detach: (forMs) => this.call('detach', attempt, forMs),
       release: async () => {
         await this.call('release', attempt);
         return ended;
       },
     };
+  }
+
+  /** Goes on under a lock that was handed over, and releases it after `ms`. */
+  adopt(text: string, ms = 0): Promise<HoldRecord> {
+    return this.call('adopt', { attempt: ++LockProcess.#lastAttempt, text, ms });
   }
 
   /** Kills the process (SIGKILL), even if it is paused, and waits until it has ended. */

@@ -6,7 +6,7 @@ import {
 } from '../lock.errors.js';
 import type { HandedOverLease } from './hand-off.js';
 import type { ReentryLevel } from './reentry-level.js';
-import { isGuardedAnywhere } from './transaction-registry.js';
+import { currentTransaction, isGuardedAnywhere } from './transaction-registry.js';
 
 /**
  * Leaves the leases of a call in the store, for this long at least: all of them, or none. A lease that was prolonged in
@@ -45,8 +45,9 @@ function refusalOf({ hold, isRoot, isOfTransaction }: ReentryLevel): LockError |
     const why = 'the outcome of a transaction under it is unknown, so its work cannot go on';
     return new LockCommitUnknownError(`${what}: ${why}: ${doubt.message}`, key, { cause: doubt });
   }
-  if (isOfTransaction || isGuardedAnywhere(hold)) {
-    const why = 'a transaction under it is open and keeps it; detach it after the COMMIT';
+  if (isOfTransaction || isGuardedAnywhere(hold) || currentTransaction() !== undefined) {
+    const why =
+      'a transaction is open, whose work nobody else can see yet; detach it after the COMMIT';
     return new LockInTransactionError(`${what}: ${why}`, key);
   }
   if (!isRoot) return misuse('this call joined a call around it; detach the lock of that call');
