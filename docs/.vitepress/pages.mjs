@@ -37,6 +37,7 @@ const SECTIONS = [
       ['node-cron', 'node-cron'],
       ['leader', 'A leader'],
       ['bullmq', 'BullMQ'],
+      ['hand-off', 'A lock that goes on elsewhere'],
       ['idempotency', 'Idempotency keys'],
       ['cold-cache', 'A cold cache'],
       ['tenants', 'A lock per tenant'],

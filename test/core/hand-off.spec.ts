@@ -205,6 +205,32 @@ describe('lock.detach()', () => {
     expect(contentOf(await detaching)).toMatchObject(['lock:', { 0: 'a' }, { 0: 'b' }]);
   });
 
+  it('of several keys is refused if one is lost while the other is prolonged', async () => {
+    const scripted = await startScripted();
+    const { engine, store } = scripted;
+    const acquiring = engine.acquire(['a', 'b']);
+    await settled();
+    const asks = [store.take('together'), store.take('together')];
+    for (const ask of asks) ask.reply(granted(ask.command.token));
+    const lock = await acquiring;
+    const detaching = lock.detach({ forMs: FOR_MS });
+    (await store.next('renew')).reply(renewed);
+    const second = await store.next('renew');
+    const { token } = asks[0]!.command;
+    store.listener.message({ kind: 'revoked', key: 'a', token });
+    second.reply(renewed);
+    await expect(detaching).rejects.toMatchObject({ key: 'a', reason: 'revoked' });
+    const releasing = lock.release();
+    await settled();
+    const keys = [store.take('release'), store.take('release')].map((release) => {
+      release.reply({ kind: 'released' });
+      return release.command.key;
+    });
+    expect(keys.sort()).toEqual(['a', 'b']);
+    expect(await releasing).toBe(false);
+    await scripted.nothingLeft();
+  });
+
   it('outlives the shutdown of its process', async () => {
     const scripted = await startScripted();
     const { hold } = await scripted.held();

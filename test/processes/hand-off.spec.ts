@@ -26,7 +26,7 @@ function start(count: number): Promise<LockProcess[]> {
 }
 
 describe('a process detaches its lock and is killed', () => {
-  it('another one goes on under it long after the lease of the first, and a waiter comes after it', async () => {
+  it('another one goes on under it long after the lease of the first, and a waiter comes after it [G47]', async () => {
     const [first, second, waiter] = (await start(3)) as [LockProcess, LockProcess, LockProcess];
     const holding = first.hold(key);
     const { token } = await holding.entered;
@@ -45,7 +45,7 @@ describe('a process detaches its lock and is killed', () => {
     expect(next.entered - adopted.left).toBeLessThan(SOON_MS);
   });
 
-  it('of two processes, exactly one adopts it', async () => {
+  it('of two processes, exactly one adopts it [G47]', async () => {
     const [first, ...others] = (await start(3)) as [LockProcess, LockProcess, LockProcess];
     const holding = first.hold(key);
     await holding.entered;
