@@ -385,7 +385,7 @@ describe('locks.adopt()', () => {
       text([[KEY, 'somebody', 7]]),
       text([[KEY, `${'b'.repeat(32)}:1000s`, 7]]),
       text([['', TOKEN, 7]]),
-      text([[KEY, TOKEN, 2 ** 53]]),
+      text([[KEY, TOKEN, 2 ** 52 + 1]]),
       text([
         [KEY, TOKEN, 7],
         [KEY, TOKEN, 7],

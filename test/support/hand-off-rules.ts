@@ -27,11 +27,13 @@ export const HAND_OFF_RULES: Readonly<Record<string, Rule>> = {
     equal((await b.release(newToken, adopted.fence)).kind, 'released');
     equal(await a.store.inspector.inspect(key), undefined);
   },
-  'adopt() goes above numbers that the store does not know of': async ({ a, b }) => {
+  'adopt() goes above all numbers that the store or the text knows of': async ({ a, b }) => {
     const held = await a.acquired();
     const used = held.fence + 5_000_000;
     const adopted = (await b.adopt(held.token, used)) as Granted;
     ok(adopted.fence > used);
+    const again = (await a.adopt(adopted.token, 1)) as Granted;
+    ok(again.fence > adopted.fence);
   },
   'adopt() gives it once, and again only to the same new token': async ({ a, b }) => {
     const held = await a.acquired();

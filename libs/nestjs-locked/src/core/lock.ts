@@ -1,8 +1,8 @@
 /** The options of `detach`. */
 export interface DetachOptions {
   /**
-   * How long the lock lives on without a holder, in milliseconds, at least 500: until somebody adopts it, nobody has
-   * it, and nobody else gets it. If nobody does in that time, it is free.
+   * How long the lock lives on without a holder, in milliseconds, at least 500, and not less than is left of its
+   * lease: until somebody adopts it, nobody has it, and nobody else gets it. If nobody does in that time, it is free.
    */
   readonly forMs: number;
 }

@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { assertIsFunction } from '../core/arguments.js';
 import type { LockEngine } from '../core/engine/lock-engine.js';
 import {
   type HasLockRunner,
@@ -138,16 +139,15 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
     work: Work<T>,
   ): Promise<T> {
     const ended = LockService.#engineOf(service).withLock(key, options, work);
-    return LockService.#checked(service, key, ended);
+    return ended.then((result) => service.#checked(key, result));
   }
 
-  static #checked<T>(service: LockService, key: LockKeys, ended: Promise<T>): Promise<T> {
-    return ended.then((result) => {
-      const problem = lazyProblem(result);
-      if (problem !== undefined) return misused(key, problem);
-      if (!service.#hasToldUnread && isUnread(result)) service.#tellUnread(key, result);
-      return result;
-    });
+  /** @throws LockConfigError if the result of work would run without the lock */
+  #checked<T>(key: LockKeys, result: T): T {
+    const problem = lazyProblem(result);
+    if (problem !== undefined) throw misuse(key, problem);
+    if (!this.#hasToldUnread && isUnread(result)) this.#tellUnread(key, result);
+    return result;
   }
 
   #tellUnread(key: LockKeys, result: unknown): void {
@@ -198,9 +198,28 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
     work?: Work<T>,
   ): Promise<T | Lock> {
     const engine = LockService.#engineOf(this);
-    if (typeof optionsOrWork === 'function') return this.adopt(text, {}, optionsOrWork);
-    if (work === undefined) return engine.adopt(text, optionsOrWork);
-    return LockService.#checked(this, text, engine.withAdopted(text, optionsOrWork, work));
+    if (work === undefined && typeof optionsOrWork !== 'function')
+      return engine.adopt(text, optionsOrWork);
+    return this.#adopt(engine, text, optionsOrWork, work);
+  }
+
+  async #adopt<T>(
+    engine: LockEngine,
+    text: string,
+    optionsOrWork: AdoptOptions | Work<T>,
+    work?: Work<T>,
+  ): Promise<T> {
+    const [options, run] =
+      typeof optionsOrWork === 'function' && work === undefined
+        ? [{}, optionsOrWork]
+        : [optionsOrWork as AdoptOptions, work];
+    assertIsFunction(run, 'locks.adopt(text, options, work)');
+    let key = '';
+    const result = await engine.withAdopted(text, options, (lock) => {
+      ({ key } = lock); // in messages, because the text is for nobody else
+      return (run as Work<T>)(lock);
+    });
+    return this.#checked(key, result);
   }
 
   /**
@@ -357,6 +376,10 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
   }
 }
 
+function misuse(key: LockKeys, problem: string): LockConfigError {
+  return new LockConfigError(`Cannot lock ${shownValue(key)}: ${problem}`);
+}
+
 function misused(key: LockKeys, problem: string): Promise<never> {
-  return Promise.reject(new LockConfigError(`Cannot lock ${shownValue(key)}: ${problem}`));
+  return Promise.reject(misuse(key, problem));
 }
