@@ -28,6 +28,8 @@ class Scene {
   readonly #random: SeededRandom;
   readonly #inside = new Map<string, Set<Occupant>>();
   readonly #tokens = new Map<string, number>();
+  /** How many calls have entered under each key. */
+  readonly #entered = new Map<string, number>();
   readonly violations: string[] = [];
   readonly outcomes: Record<string, number> = {};
   readonly stores: UnreliableStore[] = [];
@@ -76,7 +78,7 @@ class Scene {
       store.isReliable = true;
     }
     for (const store of this.stores) store.reconnect();
-    await this.clock.advance(LEASE_MS * 4);
+    await this.clock.advance(LEASE_MS * 6); // leases that were handed over to nobody last longest
     for (const { residue } of this.engines)
       if (residue.queues + residue.tokens + residue.timers > 0)
         this.violations.push(`left behind: ${JSON.stringify(residue)}`);
@@ -114,7 +116,7 @@ class Scene {
       });
       this.#count(outcome);
       const waited = this.clock.now() - startedAt;
-      if (outcome !== 'done' && waited > (options.waitMs ?? 0) + 30_000)
+      if (outcome !== 'done' && outcome !== 'detached' && waited > (options.waitMs ?? 0) + 30_000)
         this.violations.push(`${name}/${n} took ${waited} ms to fail with ${outcome}`);
     }
   }
@@ -141,7 +143,7 @@ class Scene {
     const random = this.#random;
     const keys = KEYS.filter(() => random.chance(0.4));
     if (keys.length === 0) keys.push('a');
-    switch (random.between(0, 3)) {
+    switch (random.between(0, 4)) {
       case 0: {
         const lock = await engine.acquire(keys, options);
         return this.#work(lock, who, () => lock.release().then(() => {}));
@@ -153,6 +155,15 @@ class Scene {
       }
       case 2:
         return engine.withLock(keys, options, (lock) => this.#work(lock, who));
+      case 3: {
+        const lock = await engine.acquire(keys, options);
+        try {
+          await this.#work(lock, who);
+          return await this.#handOver(lock, who, keys);
+        } finally {
+          await lock.release().catch(() => {});
+        }
+      }
       default:
         return engine.withLock(keys, options, async (lock) => {
           await this.#work(lock, who);
@@ -163,6 +174,32 @@ class Scene {
           return 'done';
         });
     }
+  }
+
+  /** Two services try to go on under the lock, after a while; at most one of them does, and nobody came before it. */
+  async #handOver(lock: Lock, who: string, keys: readonly string[]): Promise<string> {
+    const random = this.#random;
+    const forMs = random.pick([500, 3_000]);
+    const text = await lock.detach({ forMs });
+    const before = keys.map((key) => this.#entered.get(key));
+    await this.#sleep(random.pick([0, 50, 600]));
+    const adoptions = [1, 2].map(async (n) => {
+      const name = `${who}a${n}`;
+      await this.#sleep(random.between(0, 10));
+      return random.pick(this.engines).withAdopted(text, {}, (adopted) => {
+        if (keys.some((key, i) => this.#entered.get(key) !== before[i]))
+          this.violations.push(`${name} adopted a lock that somebody else had before it`);
+        return this.#work(adopted, name);
+      });
+    });
+    const settled = await Promise.allSettled(adoptions);
+    for (const it of settled) {
+      const isExpected = it.status === 'fulfilled' || it.reason instanceof LockError;
+      if (!isExpected) throw it.reason;
+    }
+    const adopted = settled.filter(({ status }) => status === 'fulfilled').length;
+    this.#count(adopted === 1 ? 'adopted' : 'not adopted');
+    return 'detached';
   }
 
   /** Asks again inside its parent's hold, perhaps for another key as well. */
@@ -182,7 +219,10 @@ class Scene {
   async #work(lock: Lock, who: string, end?: () => Promise<void>): Promise<string> {
     const occupant = { lock, who };
     if (lock.isHeld) {
-      for (const key of lock.keys) this.#rising(key, lock.fencingTokenOf(key), who);
+      for (const key of lock.keys) {
+        this.#rising(key, lock.fencingTokenOf(key), who);
+        this.#entered.set(key, (this.#entered.get(key) ?? 0) + 1);
+      }
     } else {
       this.violations.push(`${who} was told that it holds ${lock.keys.join()}, and does not`);
     }
@@ -244,6 +284,7 @@ describe('calls of all kinds on a bad line', () => {
       expect(scene.violations.slice(0, 5)).toEqual([]);
       expect(scene.outcomes['done']).toBeGreaterThan(100);
       expect(scene.outcomes['branch done']).toBeGreaterThan(20);
+      expect(scene.outcomes['adopted']).toBeGreaterThan(10);
       if (process.env['COMBINATIONS'] !== undefined) console.log(seed, scene.outcomes);
     },
   );
