@@ -116,6 +116,16 @@ describe('lock.detach()', () => {
     expect(contentOf(await detached(scripted, hold))).toHaveLength(2);
   });
 
+  it('is refused as lost if the lock is lost before Redis fails to answer', async () => {
+    const scripted = await startScripted();
+    const { hold, token } = await scripted.held();
+    const detaching = hold.detach({ forMs: FOR_MS });
+    const renew = await scripted.store.next('renew');
+    scripted.store.listener.message({ kind: 'revoked', key: KEY, token });
+    renew.reply(unknown);
+    await expect(detaching).rejects.toMatchObject({ code: 'LOCK_LOST', reason: 'revoked' });
+  });
+
   it('is refused to a call that joined, and while one that joined runs', async () => {
     const scripted = await startScripted();
     const { engine, store } = scripted;
@@ -142,6 +152,8 @@ describe('lock.detach()', () => {
     (await store.next('renew')).reply(renewed);
     expect(contentOf(await working)).toEqual(['lock:', [KEY, ask.command.token, 100]]);
     expect(await store.unanswered()).toEqual([]); // nothing was released
+    await settled();
+    expect(scripted.events).toEqual([]); // nor is it kept by anybody here
   });
 
   it('is refused if a call joins, or the lock is released, before the answer', async () => {

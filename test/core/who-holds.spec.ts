@@ -201,6 +201,14 @@ describe('the holder', () => {
     }
   });
 
+  it('is the call for which it was requested if an operator takes such a lease away', async () => {
+    const { a } = start({ lingerMs: 30_000 });
+    for (const label of ['first', 'second']) await (await waitFor(a.engine, { label })).release();
+    expect(await a.engine.forceRelease('k')).toBe(true);
+    const told = a.events.find((event) => event.type === 'force-released');
+    expect(told?.holder?.label).toBe('first');
+  });
+
   it('is the call for which the lease was requested, once no call here has it', async () => {
     const { a, locks } = start();
     const token = leaseToken(a.processId, 9, false, 'first');
