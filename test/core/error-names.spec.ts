@@ -10,7 +10,7 @@ const classes = Object.entries(library)
 
 it('there are as many errors as codes', () => {
   const codes = classes.map(([, LockErrorClass]) => new LockErrorClass('m').code);
-  expect(new Set(codes).size).toBe(12);
+  expect(new Set(codes).size).toBe(13);
 });
 
 it.each(classes)('%s is an instance of LockError, and has a code', (_, LockErrorClass) => {

@@ -145,6 +145,22 @@ describe('a lock that was handed over', () => {
     expect(next.isHeld).toBe(true);
   });
 
+  it.each(['main', 'worker'] as const)(
+    'is renewed by nobody until it is adopted, with renewFrom: %j',
+    async (renewFrom) => {
+      const { engine } = await openLocks(redis.url, { leaseMs: 600, renewFrom });
+      const key = uniqueKey();
+      const lock = await engine.acquire(key);
+      await sleep(700); // it has been renewed
+      const since = performance.now();
+      await lock.detach({ forMs: 1_000 });
+      const next = await (await openLocks(redis.url)).engine.acquire(key, { waitMs: 20_000 });
+      expect(performance.now() - since).toBeGreaterThan(990);
+      expect(performance.now() - since).toBeLessThan(1_000 + SOON_MS);
+      await next.release();
+    },
+  );
+
   it('is renewed like any other, and its own options count', async () => {
     const [a, b] = [await openLocks(redis.url), await openLocks(redis.url)];
     const key = uniqueKey();

@@ -26,7 +26,8 @@ export class AccountsController {
         const { id } = await this.exports.add('export', { account, lock });
         return { job: id };
       } catch (error) {
-        await this.locks.adopt(lock, () => {}); // no job will, so it is released here
+        // No job will, so it is released here, unless Redis is away: then it ends after its time.
+        await this.locks.adopt(lock, () => {}).catch(() => {});
         throw error;
       }
     });
