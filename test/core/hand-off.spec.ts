@@ -194,6 +194,8 @@ describe('lock.detach()', () => {
     }
     expect(hold.isHeld).toBe(true);
     expect(await scripted.store.unanswered()).toEqual([]);
+    await scripted.clock.advance(5_000);
+    expect(contentOf(await detached(scripted, hold))).toHaveLength(2); // no mistake is held against it
   });
 
   it('of several keys leaves all or none', async () => {

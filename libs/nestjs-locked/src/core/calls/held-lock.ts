@@ -212,6 +212,7 @@ export class HeldLock implements Lock {
 
   async detach(options: DetachOptions): Promise<string> {
     try {
+      assertOptions(DETACH_OPTIONS, options, { owner: 'detach' });
       this.#detached ??= this.#detach(options);
       return await this.#detached;
     } finally {
@@ -219,10 +220,8 @@ export class HeldLock implements Lock {
     }
   }
 
-  async #detach(options: DetachOptions): Promise<string> {
+  async #detach({ forMs }: DetachOptions): Promise<string> {
     try {
-      assertOptions(DETACH_OPTIONS, options, { owner: 'detach' });
-      const { forMs } = options;
       const leases = await detachLevels(this.#levels, forMs, () => this.assertHeld());
       this.#released = Promise.resolve(true);
       this.#afterEnd(true);
