@@ -181,6 +181,15 @@ describe('lock.detach()', () => {
     await scripted.nothingLeft();
   });
 
+  it('is refused to permits', async () => {
+    const { engine, store } = await startScripted();
+    const asking = engine.acquire('api', { permits: 2 });
+    const ask = await store.next('acquire');
+    ask.reply(granted(ask.command.token));
+    await expect((await asking).detach({ forMs: FOR_MS })).rejects.toThrow(/with permits/);
+    expect(await store.unanswered()).toEqual([]);
+  });
+
   it('is refused to readers, while holdAtLeastMs keeps the key, and for a wrong time', async () => {
     const scripted = await startScripted();
     const reading = scripted.engine.acquire('read', { mode: 'shared' });

@@ -54,8 +54,18 @@ describe('permits of one process', () => {
     second.reply(queued(second.command.token));
     await settled();
     expect(await store.unanswered()).toEqual([]);
-    store.listener.message({ ...granted(ask.command.token), kind: 'grant', key: KEY, acceptMs: 5_000 });
-    store.listener.message({ ...granted(second.command.token), kind: 'grant', key: KEY, acceptMs: 5_000 });
+    store.listener.message({
+      ...granted(ask.command.token),
+      kind: 'grant',
+      key: KEY,
+      acceptMs: 5_000,
+    });
+    store.listener.message({
+      ...granted(second.command.token),
+      kind: 'grant',
+      key: KEY,
+      acceptMs: 5_000,
+    });
     await Promise.all([first, later[0]]);
     const third = await store.next('acquire');
     third.reply(granted(third.command.token));
@@ -82,7 +92,12 @@ describe('permits of one process', () => {
     release.reply({ kind: 'released' });
     expect(await ending).toBe(true);
     expect(await store.unanswered()).toEqual([]);
-    store.listener.message({ ...granted(ask.command.token), kind: 'grant', key: KEY, acceptMs: 5_000 });
+    store.listener.message({
+      ...granted(ask.command.token),
+      kind: 'grant',
+      key: KEY,
+      acceptMs: 5_000,
+    });
     const next = await waiting;
     void next.release();
     (await store.next('release')).reply({ kind: 'released' });

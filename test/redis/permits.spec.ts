@@ -43,33 +43,36 @@ describe('permits of several processes', () => {
     { permits: 3, heaviest: 1 },
     { permits: 5, heaviest: 3 },
     { permits: 40, heaviest: 1 },
-  ])('$permits are never exceeded, with weights up to $heaviest [G48]', async ({ permits, heaviest }) => {
-    const engines = await openMany(3);
-    const key = uniqueKey();
-    const register = new Register();
-    const use = async (engine: LockEngine, i: number): Promise<void> => {
-      const weight = 1 + (i % heaviest);
-      await engine.withLock(key, { permits, weight, ...WAIT }, async (lock) => {
-        expect(lock.slot).toBeLessThan(permits);
-        register.enter(weight, lock.slot);
-        await sleep(i % 5);
-        register.leave(weight, lock.slot);
-      });
-    };
-    const work = engines.flatMap((engine, at) =>
-      Array.from({ length: 14 }, async (_, caller) => {
-        for (let i = 0; i < 15; i++) await use(engine, at + caller + i);
-      }),
-    );
-    await Promise.all(work);
-    expect(register.uses).toBe(3 * 14 * 15);
-    expect(register.taken).toBe(0);
-    expect(register.most).toBeLessThanOrEqual(permits);
-    expect(register.most).toBeGreaterThan(permits / 2);
-    const admin = connectAdmin(server.url);
-    const left = await admin.keys(`lock:{${key}}*`);
-    expect(left.filter((name) => !name.endsWith(':fence'))).toEqual([]);
-  });
+  ])(
+    '$permits are never exceeded, with weights up to $heaviest [G48]',
+    async ({ permits, heaviest }) => {
+      const engines = await openMany(3);
+      const key = uniqueKey();
+      const register = new Register();
+      const use = async (engine: LockEngine, i: number): Promise<void> => {
+        const weight = 1 + (i % heaviest);
+        await engine.withLock(key, { permits, weight, ...WAIT }, async (lock) => {
+          expect(lock.slot).toBeLessThan(permits);
+          register.enter(weight, lock.slot);
+          await sleep(i % 5);
+          register.leave(weight, lock.slot);
+        });
+      };
+      const work = engines.flatMap((engine, at) =>
+        Array.from({ length: 14 }, async (_, caller) => {
+          for (let i = 0; i < 15; i++) await use(engine, at + caller + i);
+        }),
+      );
+      await Promise.all(work);
+      expect(register.uses).toBe(3 * 14 * 15);
+      expect(register.taken).toBe(0);
+      expect(register.most).toBeLessThanOrEqual(permits);
+      expect(register.most).toBeGreaterThan(permits / 2);
+      const admin = connectAdmin(server.url);
+      const left = await admin.keys(`lock:{${key}}*`);
+      expect(left.filter((name) => !name.endsWith(':fence'))).toEqual([]);
+    },
+  );
 
   it('take their turns in order of arrival, across processes', async () => {
     const [a, b] = await openMany(2);

@@ -50,7 +50,7 @@ export class OtherProcesses {
   ): Promise<string> {
     const record = JSON.stringify({ host, pid: process });
     await this.#redis.set(`lock:process:${idOf(process)}`, record, 'PX', 60_000);
-    return leaseToken(idOf(process), (Date.now() - agoMs) * 1_000, false, label, mode);
+    return leaseToken(idOf(process), (Date.now() - agoMs) * 1_000, false, label, { mode });
   }
 }
 

@@ -53,6 +53,8 @@ function refusalOf({ hold, isRoot, isOfTransaction }: ReentryLevel): LockError |
   if (!isRoot) return misuse('this call joined a call around it; detach the lock of that call');
   if (hold.isShared)
     return misuse("it is held with mode: 'shared', beside other readers; hold it exclusively");
+  if (hold.isPermit)
+    return misuse('it is held with permits, beside other holders; hold it exclusively');
   if (hold.users > 1) return misuse('calls inside that joined it still run; await them first');
   if (hold.isKept)
     return misuse('holdAtLeastMs keeps the key for this call; leave that option out');
