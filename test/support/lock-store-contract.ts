@@ -7,8 +7,8 @@ import {
 } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type { Granted, Queued } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { type ContractStores, LEASE_MS, LONG_MS, Party, type Rule } from './contract-party.js';
-import { PERMIT_RULES } from './permit-rules.js';
 import { HAND_OFF_RULES } from './hand-off-rules.js';
+import { PERMIT_RULES } from './permit-rules.js';
 import { READER_RULES } from './reader-rules.js';
 
 export type { ContractStore, ContractStores } from './contract-party.js';
