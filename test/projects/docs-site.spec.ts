@@ -298,7 +298,7 @@ const FAULTS = `(() => {
   const faults = {
     tooWide: root.scrollWidth > innerWidth,
     cut: cut.length > 0 && cut,
-    tooHigh: location.pathname.startsWith('/api/') && root.scrollHeight > 21_000,
+    tooHigh: location.pathname.startsWith('/api/') && root.scrollHeight > 24_000,
     tooSmall: tooSmall.length > 0 && tooSmall,
   };
   return Object.fromEntries(Object.entries(faults).filter(([, fault]) => fault !== false));
