@@ -98,10 +98,11 @@ describe('three processes', () => {
     expect(second.at).toBeLessThan(latest + SOON_MS);
 
     const closedAt = sharedNow();
+    const exited = once(b!, 'exit'); // perhaps before c has said that it leads
     b!.kill('SIGTERM');
     const third = await elected('c');
     expect(third.at).toBeLessThan(closedAt + SOON_MS);
-    await once(b!, 'exit');
+    await exited;
     const ofB = lines().filter(({ by, what }) => by === 'b' && what !== 'work');
     expect(ofB).toMatchObject([
       { what: 'elected' },
