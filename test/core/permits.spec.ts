@@ -1,6 +1,7 @@
 /** Calls with `permits` in one process: what they ask the store, and what they may not ask for. */
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
 import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import { termsOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import { TestLocks } from '../../libs/nestjs-locked/src/testing/index.js';
@@ -17,6 +18,20 @@ async function admitted({ engine, store }: Scripted, options: LockOptions, slot?
   const { token } = ask.command;
   ask.reply(slot === undefined ? granted(token) : { ...granted(token), slot });
   return { lock: await asking, token };
+}
+
+/** The store gives a permit to a call that waits for it. */
+const grantByMessage = (store: Scripted['store'], token: string): void =>
+  store.listener.message({ ...granted(token), kind: 'grant', key: KEY, acceptMs: 5_000 });
+
+/** Gives the permits back, after which nothing is left of them. */
+async function allReleased({ store, nothingLeft }: Scripted, ...locks: Lock[]): Promise<void> {
+  for (const lock of locks) {
+    void lock.release();
+    (await store.next('release')).reply({ kind: 'released' });
+  }
+  await settled();
+  await nothingLeft();
 }
 
 describe('permits of one process', () => {
@@ -54,29 +69,14 @@ describe('permits of one process', () => {
     second.reply(queued(second.command.token));
     await settled();
     expect(await store.unanswered()).toEqual([]);
-    store.listener.message({
-      ...granted(ask.command.token),
-      kind: 'grant',
-      key: KEY,
-      acceptMs: 5_000,
-    });
-    store.listener.message({
-      ...granted(second.command.token),
-      kind: 'grant',
-      key: KEY,
-      acceptMs: 5_000,
-    });
+    grantByMessage(store, ask.command.token);
+    grantByMessage(store, second.command.token);
     await Promise.all([first, later[0]]);
     const third = await store.next('acquire');
     third.reply(granted(third.command.token));
     const last = await store.next('acquire');
     last.reply(granted(last.command.token));
-    for (const lock of await Promise.all([first, ...later])) {
-      void lock.release();
-      (await store.next('release')).reply({ kind: 'released' });
-    }
-    await settled();
-    await scripted.nothingLeft();
+    await allReleased(scripted, ...(await Promise.all([first, ...later])));
   });
 
   it('are not asked for again when they are given back and others wait here', async () => {
@@ -92,17 +92,8 @@ describe('permits of one process', () => {
     release.reply({ kind: 'released' });
     expect(await ending).toBe(true);
     expect(await store.unanswered()).toEqual([]);
-    store.listener.message({
-      ...granted(ask.command.token),
-      kind: 'grant',
-      key: KEY,
-      acceptMs: 5_000,
-    });
-    const next = await waiting;
-    void next.release();
-    (await store.next('release')).reply({ kind: 'released' });
-    await settled();
-    await scripted.nothingLeft();
+    grantByMessage(store, ask.command.token);
+    await allReleased(scripted, await waiting);
   });
 
   it('count together for maxWaiters', async () => {

@@ -8,6 +8,7 @@ import { LEASE_MS, ScriptBench } from '../../support/script-bench.js';
 import { expectLife, queued } from '../../support/script-replies.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 import { useScripts } from '../../support/use-scripts.js';
+import { expectNotOurs } from '../../support/value-of-others.js';
 
 const { newBench, connectAs } = useScripts();
 
@@ -112,15 +113,7 @@ describe('a value of another client', () => {
     'abc:1p1/2',
   ])('is no permit, however it looks: %s', async (value) => {
     const bench = newBench();
-    await bench.redis.set(bench.lock, value, 'PX', LEASE_MS);
-    const token = asPermit((await bench.peer()).token());
-
-    expect((await bench.acquire(token, { nowait: true }))[0]).toBe('busy');
-    expect(queued(await bench.acquire(token), token).foreign).toBe(1);
-    expect(await bench.renew(token, 0)).toEqual([]);
-    expect(await bench.release(token, 1)).toEqual(['lost']);
-    expect(await bench.leave(token, { take: true })).toEqual(['left']);
-    expect(await bench.redis.get(bench.lock)).toBe(value);
+    await expectNotOurs(bench, value, asPermit((await bench.peer()).token()));
   });
 });
 

@@ -8,6 +8,7 @@ import { ACCEPT_MS, LEASE_MS, ScriptBench } from '../../support/script-bench.js'
 import { expectLife, granted, queued } from '../../support/script-replies.js';
 import { fillMemory, startSmallRedis } from '../../support/small-redis.js';
 import { useScripts } from '../../support/use-scripts.js';
+import { expectNotOurs } from '../../support/value-of-others.js';
 
 const { newBench, contendedBench, connectAs } = useScripts();
 
@@ -140,15 +141,7 @@ describe('a value of another client', () => {
     foreignReader,
   ])('is nobody who reads, however it looks: %s', async (value) => {
     const bench = newBench();
-    await bench.redis.set(bench.lock, value, 'PX', LEASE_MS);
-    const token = asReader((await bench.peer()).token());
-
-    expect((await bench.acquire(token, { nowait: true }))[0]).toBe('busy');
-    expect(queued(await bench.acquire(token), token).foreign).toBe(1);
-    expect(await bench.renew(token, 0)).toEqual([]);
-    expect(await bench.release(token, 1)).toEqual(['lost']);
-    expect(await bench.leave(token, { take: true })).toEqual(['left']);
-    expect(await bench.redis.get(bench.lock)).toBe(value);
+    await expectNotOurs(bench, value, asReader((await bench.peer()).token()));
   });
 
   it('that is written over readers ends their leases, and is not touched by them', async () => {

@@ -14,6 +14,9 @@ const MAX_LABEL_CHARACTERS = 200;
 /** All holders of a key stand in one value of Redis, which each command for it reads and writes. */
 const MAX_PERMITS = 1_000;
 
+/** What `arePermits` accepts, for messages. */
+export const PERMITS_ALLOWED = `a whole number from 1 to ${MAX_PERMITS}`;
+
 /** Whether so many may hold a key at once. */
 export function arePermits(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_PERMITS;
@@ -115,7 +118,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
   permits: {
     shownDefault: 'none',
     check: must(
-      `a whole number from 1 to ${MAX_PERMITS}, or a function that gives one for a key`,
+      `${PERMITS_ALLOWED}, or a function that gives one for a key`,
       (value) => typeof value === 'function' || arePermits(value),
     ),
     otherNames: ['limit', 'concurrency', 'maxconcurrency', 'maxconcurrent', 'semaphore', 'count'],

@@ -128,8 +128,7 @@ function assertLockOptions(options: WithLockOptions): void {
   assertOptions(CALL_OPTIONS, options, { elsewhere: NOT_FOR_CALLS, remedy: remedyForCall });
   assertPermits(options);
   const { mode = 'exclusive', permits, holdAtLeastMs = 0 } = options;
-  if (((mode ?? 'exclusive') === 'exclusive' && permits === undefined) || holdAtLeastMs === 0)
-    return;
+  if ((mode === 'exclusive' && permits === undefined) || holdAtLeastMs === 0) return;
   const rule =
     'must be 0 with mode or permits: the key stays taken by nobody, so no reader or permit could have it either';
   throw invalidOption('holdAtLeastMs', holdAtLeastMs, `${rule}; leave it out, or lock exclusively`);

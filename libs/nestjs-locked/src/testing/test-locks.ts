@@ -12,7 +12,7 @@ import {
   type OptionTable,
   withDefaults,
 } from '../core/option.js';
-import { arePermits, CALL_OPTIONS } from '../core/option-tables.js';
+import { arePermits, CALL_OPTIONS, PERMITS_ALLOWED } from '../core/option-tables.js';
 import { assertPermits, resolveServiceOptions } from '../core/resolved.options.js';
 import { shownValue } from '../core/runtime/shown-value.js';
 import { leaseToken, processIdOf } from '../core/store/lease-token.js';
@@ -61,7 +61,7 @@ const HOLD_OPTIONS: OptionTable<HoldOptions> = {
   mode: {
     check: must("'exclusive' or 'shared'", (value) => value === 'exclusive' || value === 'shared'),
   },
-  permits: { check: must('a whole number from 1 to 1000', arePermits) },
+  permits: { check: must(PERMITS_ALLOWED, arePermits) },
   weight: { check: CALL_OPTIONS.weight.check },
 };
 

@@ -18,7 +18,7 @@ import { CallTime } from './call-time.js';
 import type { HolderTraces } from './holder-traces.js';
 import { assertMayNest } from './may-nest.js';
 import type { NestingOrder } from './nesting-order.js';
-import { ReentryLevel } from './reentry-level.js';
+import { giveBack, ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
 import { termsOfEach } from './terms-of-each.js';
@@ -340,15 +340,9 @@ export class Acquisition {
     }
   }
 
-  /**
-   * Releases the levels from this index on, in reverse order, without waiting: failed releases are repeated and
-   * reported.
-   */
+  /** Releases the levels from this index on. */
   #giveBack(from: number): void {
-    for (const level of this.#levels.splice(from).reverse()) {
-      if (level.isRoot) level.hold.neverWorked();
-      level.close().catch(() => {});
-    }
+    giveBack(this.#levels.splice(from));
   }
 
   #aborted(what: string, key: string): LockAbortedError {

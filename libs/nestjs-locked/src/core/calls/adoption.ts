@@ -6,7 +6,7 @@ import type { LockStore } from '../store/lock-store.js';
 import type { CallParts } from './acquisition.js';
 import { CallTime } from './call-time.js';
 import type { HandedOverLease } from './hand-off.js';
-import { ReentryLevel } from './reentry-level.js';
+import { giveBack, ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
 
@@ -37,10 +37,7 @@ export async function adoptLevels(
     }
     await complete(levels, options, parts, time);
   } catch (error) {
-    for (const level of levels.reverse()) {
-      level.hold.neverWorked();
-      level.close().catch(() => {}); // already reported
-    }
+    giveBack(levels);
     throw error instanceof LockNotAcquiredError ? notAdopted(error.key as string) : error;
   }
   return levels;

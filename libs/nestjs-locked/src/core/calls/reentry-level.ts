@@ -53,3 +53,14 @@ export class ReentryLevel {
     return Promise.resolve(isHeld);
   }
 }
+
+/**
+ * Gives back what a call has acquired that will not work: in reverse order, without waiting, because failed releases
+ * are repeated and reported.
+ */
+export function giveBack(levels: readonly ReentryLevel[]): void {
+  for (const level of [...levels].reverse()) {
+    if (level.isRoot) level.hold.neverWorked();
+    level.close().catch(() => {});
+  }
+}

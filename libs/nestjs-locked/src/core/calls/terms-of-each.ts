@@ -1,6 +1,6 @@
 import { LockConfigError } from '../lock.errors.js';
 import type { KeyTerms } from '../lock-mode.js';
-import { arePermits } from '../option-tables.js';
+import { arePermits, PERMITS_ALLOWED } from '../option-tables.js';
 import { assertFits, type ResolvedLockOptions } from '../resolved.options.js';
 import { shownValue } from '../runtime/shown-value.js';
 
@@ -33,7 +33,7 @@ function permitsOf(key: string, { permits, weight }: ResolvedLockOptions): KeyTe
     return { mode: 'permit', permits: its, weight };
   }
   throw new LockConfigError(
-    `Cannot lock '${key}': the function in permits gave ${shownValue(its)} for it; return a whole number from 1 to 1000, or undefined to lock the key exclusively`,
+    `Cannot lock '${key}': the function in permits gave ${shownValue(its)} for it; return ${PERMITS_ALLOWED}, or undefined to lock the key exclusively`,
     key,
   );
 }

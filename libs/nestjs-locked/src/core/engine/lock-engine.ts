@@ -137,13 +137,9 @@ export class LockEngine implements LockRunner {
   async acquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock> {
     assertOptionsOf('acquire', options);
     const resolved = this.#resolved(options);
-    const entry = this.#newEntry(resolved);
     try {
-      const levels = await this.#levelsOf(keys, resolved, 'acquire');
-      return this.#handOut(levels, entry);
+      return await this.#lockOf(resolved, () => this.#levelsOf(keys, resolved, 'acquire'));
     } catch (error) {
-      entry?.leave();
-      await this.#pause();
       throw await this.#explained(error, resolved);
     }
   }
@@ -152,22 +148,29 @@ export class LockEngine implements LockRunner {
   async tryAcquire(keys: LockKeys, options?: LockOptions): Promise<HeldLock | null> {
     assertOptionsOf('tryAcquire', options);
     const resolved = resolveLockOptions(options, { ...this.#calls.parts.options, waitMs: 0 });
-    const entry = this.#newEntry(resolved);
     try {
-      const levels = await this.#levelsOf(keys, resolved, 'tryAcquire');
-      return this.#handOut(levels, entry);
+      return await this.#lockOf(resolved, () => this.#levelsOf(keys, resolved, 'tryAcquire'));
     } catch (error) {
-      entry?.leave();
-      await this.#pause();
       if (error instanceof LockNotAcquiredError) return null;
       throw await this.#explained(error, resolved);
     }
   }
 
-  #handOut(levels: readonly ReentryLevel[], entry: AcquiredEntry | undefined): HeldLock {
-    const lock = this.#handedOut.handOut(levels);
-    entry?.take(lock);
-    return lock;
+  /** Hands out what is taken, which its context knows from before it is taken, so that a failure leaves nothing. */
+  async #lockOf(
+    options: ResolvedLockOptions,
+    take: () => Promise<readonly ReentryLevel[]>,
+  ): Promise<HeldLock> {
+    const entry = this.#newEntry(options);
+    try {
+      const lock = this.#handedOut.handOut(await take());
+      entry?.take(lock);
+      return lock;
+    } catch (error) {
+      entry?.leave();
+      await this.#pause();
+      throw error;
+    }
   }
 
   async withLock<T>(
@@ -195,14 +198,7 @@ export class LockEngine implements LockRunner {
    */
   async adopt(text: string, options: AdoptOptions = {}): Promise<HeldLock> {
     const wanted = this.#adoption(text, options);
-    const entry = this.#newEntry(wanted.options);
-    try {
-      return this.#handOut(await this.#adopted(wanted), entry);
-    } catch (error) {
-      entry?.leave();
-      await this.#pause();
-      throw error;
-    }
+    return this.#lockOf(wanted.options, () => this.#adopted(wanted));
   }
 
   /** The same, for the time of the work. */

@@ -39,8 +39,6 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
   #label: string | undefined;
   #template: string | undefined;
   #idleUntil = Infinity;
-  /** Whether the queue has left the lease to the call inside. */
-  #isParted = false;
 
   /**
    * @param hasWaited whether the queue was told to wait for the lease
@@ -224,7 +222,7 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     }
     if (keepMs > 0) return this.lease.release(keepMs);
     this.#before = hold;
-    return this.#isParted ? this.lease.release() : this.#user.onFree();
+    return this.isShared ? this.lease.release() : this.#user.onFree();
   }
 
   // ---- when nobody here wants it ----------------------------------------------------------------------------
@@ -256,9 +254,8 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     return this.lease.requeue(leaseMs, waitedMs);
   }
 
-  part(): void {
-    this.#isParted = true;
-  }
+  /** Called for a permit, which is released after its call in any case. */
+  part(): void {}
 
   giveUp(): void {
     if (this.isIdle) void this.lease.release().catch(() => {}); // already reported

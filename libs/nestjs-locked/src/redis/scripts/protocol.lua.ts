@@ -83,6 +83,9 @@ local function markIn(value)
   return string.match(value, '^shared %d+:%x+:%d+(s)') or string.match(value, '^permits %d+/%d+:%x+:%d+(p)')
 end
 
+-- Whether those that have the lock may have it together with others.
+local function areJoint(value) return markIn(value) == 's' or markIn(value) == 'p' end
+
 local function foreign(value)
   if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
   return markIn(value) and 0 or 1
@@ -137,9 +140,10 @@ end
 
 -- A permit is given back after each call, so nobody need be asked for it.
 local function askFor(value)
-  if isOurs(value) then return markOf(value) ~= 'p' and tell(value, 'w') end
+  if markIn(value) == 'p' then return end
+  if isOurs(value) then return tell(value, 'w') end
   for i, holder in ipairs(holdersIn(value, nowMs())) do
-    if i <= LOOK and not holder.slot then tell(holder.token, 'w') end
+    if i <= LOOK then tell(holder.token, 'w') end
   end
 end
 
@@ -441,9 +445,8 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
   local value = redis.call('GET', lock)
   local mine = value and mineOf(value, me, old)
   if mine then return prolonged(value, mine, leaseMs) end
-  local mark = markIn(value)
-  local areJoint = mark == 's' or mark == 'p'
-  if areJoint and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then redis.call('ZREM', queue, silent) end
+  local isJoint = areJoint(value)
+  if isJoint and silent and redis.call('ZRANGE', queue, 0, 0)[1] == silent then redis.call('ZREM', queue, silent) end
   local beside, slot = besides(value, me)
   local isTaken = value and not beside
   if not isTaken and redis.call('EXISTS', queue) == 0 then
@@ -476,11 +479,11 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
     if slot then letIn() end
     askFor(value)
     local ms = redis.call('PTTL', lock)
-    if mark == 'p' and markOf(me) == 'p' then
+    if markIn(value) == 'p' and markOf(me) == 'p' then
       for _, holder in ipairs(holdersIn(value, nowMs())) do ms = math.min(ms, holder.ends - nowMs()) end
     end
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
-    local head = areJoint and redis.call('ZRANGE', queue, 0, 0)[1]
+    local head = isJoint and redis.call('ZRANGE', queue, 0, 0)[1]
     return queued(me, score, ms, foreign(value), head and head ~= me and head or nil)
   end
   if nowait then
