@@ -86,6 +86,22 @@ it('the key ends with the last of its holders, also if the one with the longest 
   expectLife(await bench.lockLifeMs(), LEASE_MS);
 });
 
+it.each([asPermit, (token: string) => `${token}s`])(
+  'a key that lasts longer than its holders is free when the last of them goes (%#)',
+  async (shared) => {
+    const bench = newBench();
+    const tokens = [shared((await bench.peer()).token()), shared((await bench.peer()).token())];
+    for (const token of tokens) admitted(await bench.acquire(token), token);
+    await bench.redis.pexpire(bench.lock, 5 * LEASE_MS); // as after many writes, each a little late
+
+    expect(await bench.release(tokens[0] as string, 0)).toEqual(['released']);
+    await bench.redis.pexpire(bench.lock, 5 * LEASE_MS);
+    expect(await bench.release(tokens[1] as string, 0)).toEqual(['released']);
+
+    expect((await bench.state()).lock).toBeNull();
+  },
+);
+
 it('a token that another one begins with, or ends with, has a permit of its own', async () => {
   const bench = newBench();
   const peer = await bench.peer();

@@ -82,21 +82,18 @@ local function prolongHolder(lock, value, token, leaseMs, nowMs)
 end
 
 -- Ends the lease of one of several holders. Returns whether others have the lock; nil if it is none of them. If no
--- others have it, its token is the value, as if it had had the lock alone.
+-- others have it, its token is the value, as if it had had the lock alone. What others have is seen from their ends and
+-- not from that of the lock, which may be a little later: time passes between its PTTL and the next write.
 local function removeHolder(lock, value, token, nowMs)
   local first, last, ends = entryOf(value, token, nowMs)
   if not first then return nil end
-  local others, ms = string.sub(value, 1, first - 1) .. string.sub(value, last + 1), redis.call('PTTL', lock)
-  if ends - nowMs > ms - 10 then -- perhaps the last of all, so that the lock ends earlier now
-    local latest = 0
-    for digits in string.gmatch(others, ' (%d+)%S+') do latest = math.max(latest, tonumber(digits)) end
-    ms = latest - nowMs
-  end
-  if ms <= 0 then
+  local others, latest = string.sub(value, 1, first - 1) .. string.sub(value, last + 1), 0
+  for digits in string.gmatch(others, ' (%d+)%S+') do latest = math.max(latest, tonumber(digits)) end
+  if latest <= nowMs then
     writeHolders(lock, 'shared' .. entry(ends, nil, token), ends - nowMs)
     return false
   end
-  writeHolders(lock, others, ms)
+  writeHolders(lock, others, latest - nowMs)
   return true
 end
 `;
