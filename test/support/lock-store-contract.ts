@@ -377,7 +377,8 @@ const RULES: Readonly<Record<string, Rule>> = {
     const waiting = await b.queued();
     await a.release(held.token, held.fence, 60_000);
     const { token, ms } = await b.told('head');
-    deepEqual([token, ms], [waiting.token, 60_000]);
+    equal(token, waiting.token);
+    ok(ms > 59_000 && ms <= 60_000); // the rest of the lease, read a moment later
   },
   'a free lock is granted at once although dead waiters are in its queue': async ({
     a,
