@@ -41,7 +41,7 @@ describe('torture of transactions', () => {
       '10',
       /\S+ was written although it had lost a lock before its COMMIT/,
     ],
-    // One call in sixty or so meets it, so there are more callers than usual, of which most need not wait for each other.
+    // One call in sixty or so meets it, so there are more callers than usual.
     [
       'audits',
       'audits',
