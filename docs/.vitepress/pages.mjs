@@ -50,6 +50,7 @@ const SECTIONS = [
     [
       ['redis', 'Connecting to Redis'],
       ['operations', 'Operations'],
+      ['first-lease', 'After a crash'],
       ['dashboard', 'Dashboard'],
       ['telemetry', 'Metrics and traces'],
       ['guarantees', 'Guarantees by topology'],

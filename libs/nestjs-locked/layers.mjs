@@ -21,9 +21,10 @@ export const ROOMS = [
   { name: 'core/events', rooms: ['core', 'core/time'], packages: [] },
   { name: 'core/keys', rooms: ['core', 'core/runtime'], packages: [] },
   { name: 'core/store', rooms: ['core', 'core/time'], packages: [] },
+  { name: 'core/first-lease', rooms: ['core', 'core/time', 'core/store'], packages: [] },
   {
     name: 'core/lease',
-    rooms: ['core', 'core/runtime', 'core/events', 'core/time', 'core/store'],
+    rooms: ['core', 'core/runtime', 'core/events', 'core/time', 'core/store', 'core/first-lease'],
     packages: [],
   },
   {
@@ -61,6 +62,7 @@ export const ROOMS = [
     rooms: [
       'core/leader',
       'core/deadlocks',
+      'core/first-lease',
       'core',
       'core/runtime',
       'core/events',

@@ -103,9 +103,10 @@ describe('the doc comment of each option', () => {
     const defaults = documentedDefaults(file, name);
     expect(defaults.size).toBeGreaterThan(0);
     for (const [option, documented] of defaults) {
-      const { default: applied } = rows[option] as Option<unknown>;
+      const { default: applied, shownDefault } = rows[option] as Option<unknown>;
       if (applied === undefined) continue;
-      expect([option, documented]).toEqual([option, literal(applied).slice(1, -1)]);
+      const shown = shownDefault ?? literal(applied).slice(1, -1);
+      expect([option, documented]).toEqual([option, shown]);
     }
   });
 });

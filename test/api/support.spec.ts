@@ -48,6 +48,7 @@ describe('docs/support.md', () => {
     const names = [
       ...keys.of('stock:42'),
       keys.processOf('<process>'),
+      keys.stalls,
       `${keys.inboxPrefix}<process>`,
     ];
     const [table = []] = tablesBelow('In Redis', readDocument('docs/how-it-works.md'));

@@ -12,9 +12,8 @@ import { granted, queued, ScriptedStore } from './scripted-store.js';
 export const KEY = 'stock:42';
 
 /** An engine whose clock and store the test controls. */
-export async function startScripted(options: LockServiceOptions = {}) {
+export async function startScripted(options: LockServiceOptions = {}, store = new ScriptedStore()) {
   const clock = new FakeClock();
-  const store = new ScriptedStore();
   const events: LockEvent[] = [];
   const engine = new LockEngine({
     store,

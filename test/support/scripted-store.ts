@@ -51,6 +51,10 @@ export class ScriptedStore implements LockStore {
   readonly listensFor = (): boolean => this.isListening;
   mustConfirmMessages = false;
   backup: RenewalBackup | undefined;
+  shareStalls: NonNullable<LockStore['shareStalls']> = async () => ({
+    kind: 'shared',
+    observed: [],
+  });
   listener!: StoreListener;
   readonly #unanswered: Sent[] = [];
 

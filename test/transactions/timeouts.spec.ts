@@ -92,6 +92,25 @@ describe('time limits in the database', () => {
     );
   });
 
+  it.each([
+    ['with the fence', { fence: {} }],
+    ['without it', { transactionTimeouts: true }],
+  ])(
+    'are those of the whole lease under a short first one, which is renewed before, %s',
+    async (_, options) => {
+      const dataSource = lockAwareDataSource(
+        await openDataSource('postgres', postgres.settings, 2),
+      );
+      const { locks } = await startLocks(redis.url, { ...options, firstLeaseMs: 3_000 });
+      await locks.withLock(stock.key, async (lock) => {
+        expect(lock.remainingMs()).toBeLessThanOrEqual(3_000);
+        const [idle, statement] = await dataSource.transaction(settings);
+        expect([idle, statement]).toEqual(OURS.slice(0, 2));
+        expect(lock.remainingMs()).toBeGreaterThan(20_000);
+      });
+    },
+  );
+
   describe('limits that a role or session already has', () => {
     it.each([
       ['with the fence', { fence: {} }],

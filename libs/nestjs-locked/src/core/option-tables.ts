@@ -9,6 +9,9 @@ export type EngineOptions = Omit<LockServiceOptions, keyof TransactionOptions>;
 /** With a shorter lease, command time limits and drift margin leave no room to renew. */
 const MIN_LEASE_MS = 500;
 
+/** Six of the shortest leases: command time limits and the lease of a hand-over fit in. */
+export const LEAST_FIRST_LEASE_MS = 3_000;
+
 const MAX_LABEL_CHARACTERS = 200;
 
 /** All holders of a key stand in one value of Redis, which each command for it reads and writes. */
@@ -82,6 +85,17 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
     check: wholeNumber(0, 'milliseconds'),
     text: 'Keeps a released key this long in case this process wants it again, `leaseMs` at most; another process that waits gets it at once. A [single try](docs/waiting.md#who-is-next) by another process finds it busy once. Not used after calls with `onBusy`, `holdAtLeastMs` or `renew: false`',
   },
+  firstLeaseMs: {
+    default: Infinity,
+    shownDefault: '`leaseMs`',
+    check: must(
+      `'learned', or a whole number of at least ${LEAST_FIRST_LEASE_MS} (milliseconds)`,
+      (value) =>
+        value === 'learned' ||
+        (Number.isSafeInteger(value) && (value as number) >= LEAST_FIRST_LEASE_MS),
+    ),
+    text: "A shorter lease until the first renewal, after a third of it, so that the key of short work is [free sooner after a crash](docs/first-lease.md). `'learned'`: as the stalls of the service allow",
+  },
   awaitRelease: {
     default: true,
     check: flag,
@@ -149,6 +163,7 @@ export const CALL_OPTIONS: OptionTable<WithLockOptions> = {
     otherNames: ['autoextend', 'autorenew'],
     text: '`false`: a fixed lease that ends after `leaseMs`, unless `ensureRemaining` prolongs it; only nested calls share it',
   },
+  firstLeaseMs: { ...ENGINE_OPTIONS.firstLeaseMs, default: undefined },
   reentrant: {
     default: true,
     check: flag,

@@ -27,6 +27,8 @@ export interface ResolvedLockOptions {
   readonly waitMs: number;
   readonly maxWaiters: number;
   readonly leaseMs: number;
+  /** Infinity if the first lease is a whole one. */
+  readonly firstLeaseMs: number | 'learned';
   readonly maxHoldMs: number;
   readonly renew: boolean;
   readonly holdAtLeastMs: number;
@@ -110,6 +112,7 @@ export function resolveServiceOptions(
   });
   const engine = withDefaults(ENGINE_OPTIONS, options);
   assertLeaseCoversLinger(engine);
+  assertLeaseCoversFirst(engine, options.firstLeaseMs);
   return Object.freeze({ ...engine, transactions: resolveTransactionOptions(options) });
 }
 
@@ -117,6 +120,19 @@ function assertLeaseCoversLinger({ lingerMs, leaseMs }: Required<EngineOptions>)
   if (lingerMs <= leaseMs) return;
   const rule = `must be at most leaseMs (${leaseMs}), because a lease that nobody uses is not renewed`;
   throw invalidOption('lingerMs', lingerMs, `${rule}; set a lower lingerMs or a higher leaseMs`);
+}
+
+function assertLeaseCoversFirst(
+  { leaseMs }: Required<EngineOptions>,
+  firstLeaseMs: LockServiceOptions['firstLeaseMs'],
+): void {
+  if (typeof firstLeaseMs !== 'number' || firstLeaseMs <= leaseMs) return;
+  const rule = `must be at most leaseMs (${leaseMs}), which is the whole lease`;
+  throw invalidOption(
+    'firstLeaseMs',
+    firstLeaseMs,
+    `${rule}; leave it out, or set a longer leaseMs`,
+  );
 }
 
 export const DEFAULT_SERVICE_OPTIONS: ResolvedServiceOptions = resolveServiceOptions({});
@@ -225,7 +241,7 @@ export function resolveAdoptOptions(
   const elsewhere = { ...NOT_FOR_CALLS, ...NOT_FOR_ADOPTERS };
   assertOptions(ADOPT_OPTIONS, options, { elsewhere });
   const known = checkedOnce({ ...options, waitMs: 0 });
-  return { ...resolveLockOptions(known, defaults, label), linger: false };
+  return { ...resolveLockOptions(known, defaults, label), firstLeaseMs: Infinity, linger: false };
 }
 
 /**
@@ -247,6 +263,7 @@ export function resolveLockOptions(
     waitMs,
     maxWaiters,
     leaseMs,
+    firstLeaseMs = leaseMs === undefined ? defaults.firstLeaseMs : Infinity,
     maxHoldMs,
     renew = CALL_DEFAULTS.renew,
     holdAtLeastMs = CALL_DEFAULTS.holdAtLeastMs,
@@ -261,6 +278,8 @@ export function resolveLockOptions(
     waitMs: waits,
     maxWaiters: maxWaiters ?? defaults.maxWaiters,
     leaseMs: leaseMs ?? defaults.leaseMs,
+    // A key that is to stay taken for a while must stay so after a crash, too.
+    firstLeaseMs: renew && holdAtLeastMs === 0 ? firstLeaseMs : Infinity,
     maxHoldMs: maxHoldMs ?? defaults.maxHoldMs,
     renew,
     holdAtLeastMs,

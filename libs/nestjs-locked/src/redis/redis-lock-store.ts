@@ -10,6 +10,7 @@ import type {
   LeaveCommand,
   LeaveReply,
   LockStore,
+  ObservedHour,
   RecheckCommand,
   RecheckReply,
   ReleaseCommand,
@@ -18,6 +19,7 @@ import type {
   RenewReply,
   RequeueCommand,
   RequeueReply,
+  SharedStalls,
   StoreListener,
   TakeBackCommand,
   TakeBackReply,
@@ -54,9 +56,11 @@ import {
   readReleaseReply,
   readRenewReply,
   readRequeueReply,
+  readSharedStalls,
   readTakeBackReply,
   readTogetherReply,
 } from './scripts/script-replies.js';
+import { shareStallsScript } from './scripts/share-stalls.lua.js';
 import { FENCE_KEEP_MS, START_MS } from './store-defaults.js';
 
 /**
@@ -435,6 +439,17 @@ export class RedisLockStore implements LockStore {
       replies.push(...portion.map(replyTo));
     }
     return replies;
+  }
+
+  shareStalls(hour: number, observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown> {
+    const { stalls } = this.#keys;
+    const args = [hour, observed.map((of) => of.join(':')).join(' ')];
+    const send = (redis: RedisConnection, whole: boolean): Promise<unknown> =>
+      shareStallsScript.send(redis, [stalls], args, whole);
+    return this.#servers.run(
+      { action: shareStallsScript.name, keys: [], redisKey: stalls, send },
+      (outcome) => readOutcome(outcome, readSharedStalls),
+    );
   }
 
   async #renewTogether(

@@ -1,9 +1,11 @@
 import { EVENTS } from '../events/lock-channels.js';
 import type { LockEventMessage } from '../events/lock-messages.js';
 import { RenewalWarnings } from '../events/renewal-warnings.js';
+import { FirstLeases } from '../first-lease/first-leases.js';
+import { StallWatch } from '../first-lease/stall-watch.js';
 import type { EngineParts } from '../lease/engine-parts.js';
 import { Watchdog } from '../lease/watchdog.js';
-import type { ReportLockEvent } from '../lock-events.js';
+import type { LockEvent, ReportLockEvent } from '../lock-events.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import { CleanUp } from '../store/clean-up.js';
@@ -32,11 +34,14 @@ export interface EngineSupplies {
 export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKey): EngineParts {
   const { store, options, clock, random, name } = supplies;
   const warnings = new RenewalWarnings(clock);
-  const report = reportToAll(supplies.report, warnings, name);
+  const stalls = new StallWatch(store, clock, () => noticeSuspend());
+  const report = reportToAll(supplies.report, [warnings, stalls], name);
   const suspends = new SuspendDetector(clock);
   const noticeSuspend = (): void => {
     const step = suspends.look();
-    if (step !== undefined) for (const occupancy of queues().occupancies()) occupancy.suspect(step);
+    if (step === undefined) return;
+    stalls.stalled(step.ms);
+    for (const occupancy of queues().occupancies()) occupancy.suspect(step);
   };
   const watchdog = new Watchdog(store, clock, report);
   const scheduler = new Scheduler(clock, {
@@ -56,6 +61,8 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
     silences: new Outages(store, clock, Infinity, report, STORE_SILENT),
     refusals: new Outages(store, clock, Infinity, report, STORE_REFUSES),
     backupAway: new Outages(store, clock, Infinity, report, BACKUP_AWAY),
+    firstLeases: new FirstLeases(stalls),
+    stalls,
     report,
     warnings,
     cleanUp: new CleanUp(store, clock, scheduler, outages),
@@ -66,14 +73,14 @@ export function assembleParts(supplies: EngineSupplies, queues: () => QueuesByKe
   };
 }
 
-/** Tells the log, the health check and all subscribers, and protects later calls from a logger that throws. */
+/** Tells our own listeners, the log and all subscribers, and protects later calls from a logger that throws. */
 function reportToAll(
   report: ReportLockEvent,
-  warnings: RenewalWarnings,
+  listeners: readonly { note(event: LockEvent): void }[],
   service: string | undefined,
 ): ReportLockEvent {
   return (event) => {
-    warnings.note(event);
+    for (const listener of listeners) listener.note(event);
     try {
       report(event);
     } catch {

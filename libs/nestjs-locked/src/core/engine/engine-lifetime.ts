@@ -62,6 +62,7 @@ export class EngineLifetime {
     this.#assertNotClosed();
     if (this.#isOpen) return;
     this.#isOpen = true;
+    if (this.#parts.options.firstLeaseMs === 'learned') this.#parts.stalls.start();
     this.#closeLocks = registerLocks(this.#inTransactions);
   }
 
@@ -131,7 +132,7 @@ export class EngineLifetime {
   }
 
   async #close(limitMs: number): Promise<void> {
-    const { clock, cleanUp, outages, silences, refusals, backupAway, store, scheduler } =
+    const { clock, cleanUp, outages, silences, refusals, backupAway, stalls, store, scheduler } =
       this.#parts;
     const until = clock.now() + limitMs;
     this.#endPause();
@@ -142,7 +143,7 @@ export class EngineLifetime {
     // Work that is still running must not commit without its lock.
     this.#handedOut.whenIdle(this.#closeLocks());
     const leftMs = (): number => Math.max(0, until - clock.now());
-    await atMost(clock, leftMs(), cleanUp.close());
+    await atMost(clock, leftMs(), Promise.all([cleanUp.close(), stalls.close()]));
     await store.close(leftMs());
     this.#inbox.close();
     outages.close();

@@ -1,4 +1,6 @@
 import type { RenewalWarnings } from '../events/renewal-warnings.js';
+import type { FirstLeases } from '../first-lease/first-leases.js';
+import type { StallWatch } from '../first-lease/stall-watch.js';
 import type { ReportLockEvent } from '../lock-events.js';
 import type { ResolvedServiceOptions } from '../resolved.options.js';
 import type { CleanUp } from '../store/clean-up.js';
@@ -31,6 +33,9 @@ export interface EngineParts {
   readonly refusals: Outages;
   /** The time without a backup of the renewals, if the store has one. */
   readonly backupAway: Outages;
+  /** How long leases are at first, with `firstLeaseMs`. */
+  readonly firstLeases: FirstLeases;
+  readonly stalls: StallWatch;
   readonly report: ReportLockEvent;
   readonly warnings: RenewalWarnings;
   /** Checks whether the machine has slept. If so, no lease is handed out before the store has confirmed it. */

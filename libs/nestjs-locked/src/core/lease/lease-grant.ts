@@ -14,7 +14,7 @@ export interface LeaseGrant extends Omit<Granted, 'kind'> {
   /** How long the store keeps it after the grant, in milliseconds. */
   readonly lengthMs: number;
   readonly cameBy: CameBy;
-  /** The requested length. */
+  /** How long it is to last once it is renewed. */
   readonly leaseMs: number;
   /** The position in the store's queue from which it came, if it had one. */
   readonly position: number | undefined;

@@ -69,7 +69,7 @@ export class LeaseRelease {
   async requeue(next: LeaseRequest, waitedMs: number): Promise<boolean> {
     const old = this.#command(this.#numbers.toReport);
     const until = this.#deadline.latest;
-    const { token: newToken, leaseMs } = next;
+    const { token: newToken, firstMs: leaseMs } = next;
     const reply = await this.#parts.store.requeue({ ...old, newToken, leaseMs, waitedMs });
     // Takes back the remains of this lease before the next request takes back its own.
     const isUnknown = reply.kind === 'unknown' && reply.wasReleased === undefined;

@@ -45,8 +45,10 @@ interface Introduced {
  */
 export class LeaseRequest implements Scheduled, TokenOwner {
   scheduled: Scheduled['scheduled'];
-  /** The requested length, in milliseconds. */
+  /** How long a lease lasts that the next call has got and renewed, in milliseconds. */
   readonly leaseMs: number;
+  /** The length to request, which may be shorter. */
+  readonly firstMs: number;
   /** How the key is requested. */
   readonly terms: KeyTerms;
   readonly #parts: EngineParts;
@@ -69,11 +71,12 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   /** The token from which an operator has taken the key, if that notice overtook the reply with the grant. */
   #revoked: string | undefined;
 
-  constructor(parts: EngineParts, key: string, user: RequestUser, leaseMs: number) {
+  constructor(parts: EngineParts, key: string, user: RequestUser) {
     this.#parts = parts;
     this.#key = key;
     this.#user = user;
-    this.leaseMs = leaseMs;
+    this.leaseMs = user.leaseMs;
+    this.firstMs = user.firstMs;
     this.terms = user.terms;
     this.#recheck = new RecheckTimer(parts, key);
     // The token is registered before its command is sent, because a grant may overtake the reply.
@@ -91,7 +94,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
    */
   ask(store: Acquires, nowait: boolean, position: number | undefined): Promise<void> {
     this.#position = position;
-    const command = { key: this.#key, token: this.token, leaseMs: this.leaseMs, nowait };
+    const command = { key: this.#key, token: this.token, leaseMs: this.firstMs, nowait };
     return store
       .acquire(position === undefined ? command : { ...command, position })
       .then((reply) => this.onFirstReply(reply));
@@ -114,7 +117,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     if (this.#state !== 'asking') return; // its grant overtook the reply
     switch (reply.kind) {
       case 'granted':
-        return this.#granted(reply, this.leaseMs, 'answer');
+        return this.#granted(reply, this.firstMs, 'answer');
       case 'queued':
         return this.#queued(reply);
       case 'busy':
@@ -165,7 +168,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
       key: this.#key,
       token: this.token,
       newToken,
-      leaseMs: this.leaseMs,
+      leaseMs: this.firstMs,
       position: this.#position ?? 0,
     };
     void this.#parts.store
@@ -191,7 +194,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
         this.#forgetPendingUnless(reply.token);
         return this.#granted(
           reply,
-          this.leaseMs,
+          this.firstMs,
           reply.token === sent.token ? 'answer' : 'later-answer',
         );
       case 'queued':
@@ -290,7 +293,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#state = 'leaving';
     this.#parts.scheduler.cancel(this);
     void this.#parts.store
-      .leave({ key: this.#key, tokens: this.#tokens(), leaseMs: this.leaseMs })
+      .leave({ key: this.#key, tokens: this.#tokens(), leaseMs: this.firstMs })
       .then((reply) => this.#onLastReply(reply));
   }
 
@@ -299,7 +302,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     switch (reply.kind) {
       case 'granted':
         this.#forgetPendingUnless(reply.token);
-        return this.#granted(reply, this.leaseMs, 'later-answer');
+        return this.#granted(reply, this.firstMs, 'later-answer');
       case 'left':
         this.#end(this.#asked, this.#pending);
         return this.#user.notAcquired(this);

@@ -21,7 +21,7 @@ export interface LeaseUser extends KeyUser {
    */
   answersTooSlowly(cause: LockStoreError, leaseMs: number): void;
   /** Called when the lease will be released and requested again in one command. @returns the new request */
-  askAgain(from: object, leaseMs: number): LeaseRequest;
+  askAgain(from: object): LeaseRequest;
 }
 
 /** Who is inside, as the lease sees it. */

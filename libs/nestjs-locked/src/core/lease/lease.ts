@@ -116,7 +116,7 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   /** Called when the store has granted it: offers it to the first call, or has it confirmed before. */
   start(): void {
     const { leaseMs, cameBy, introducedAt } = this.#grant;
-    if (cameBy === 'answer') this.#user.answers.took(this.#parts.clock.now() - introducedAt);
+    if (cameBy === 'answer') this.#answered(introducedAt);
     if (this.readiness.isOfferedAtOnce) this.#offer();
     else this.#confirmOrRefuse(leaseMs);
   }
@@ -169,15 +169,22 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
   renewed(sentAt: number, waiters: number): void {
     if (this.deadline.certainMs() > 0) this.deadline.tellCertain();
     if (waiters > 0) this.#occupancy.wanted();
-    this.#user.answers.took(this.#parts.clock.now() - sentAt);
+    this.#answered(sentAt);
     if (this.#state === 'confirming') this.#offer();
     else this.reschedule();
   }
 
   notOurs(sentAt: number): void {
     if (this.#state !== 'confirming') return this.lose('deleted');
-    this.#user.answers.took(this.#parts.clock.now() - sentAt);
+    this.#answered(sentAt);
     this.#askAgain();
+  }
+
+  /** Called when the store has answered a command that was sent at this moment. */
+  #answered(sentAt: number): void {
+    const tookMs = this.#parts.clock.now() - sentAt;
+    this.#user.answers.took(tookMs);
+    this.#parts.stalls.stalled(tookMs);
   }
 
   unanswered(unknown: Unknown): boolean {
@@ -279,9 +286,9 @@ export class Lease implements Scheduled, TokenOwner, RenewalUser {
    * @param waitedMs whoever came later than this long ago stays behind
    * @returns whether the lease was ours until now
    */
-  requeue(leaseMs: number, waitedMs: number): Promise<boolean> {
+  requeue(waitedMs: number): Promise<boolean> {
     this.#end();
-    const next = this.#user.askAgain(this, leaseMs);
+    const next = this.#user.askAgain(this);
     return this.#ending.requeue(next, waitedMs);
   }
 

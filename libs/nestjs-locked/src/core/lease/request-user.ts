@@ -29,6 +29,10 @@ export interface RequestUser extends KeyUser {
   readonly label: string | undefined;
   /** How the call that is next wants the key. */
   readonly terms: KeyTerms;
+  /** How long its lease is to last once it is renewed, in milliseconds. */
+  readonly leaseMs: number;
+  /** The same until it is renewed for the first time, which is shorter with `firstLeaseMs`. */
+  readonly firstMs: number;
   /** Another process has the key, and the request is in the store's queue. */
   mustWait(): void;
   /** A single try, or the last try of a wait, did not get the key. */

@@ -154,8 +154,24 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
 
   get terms(): KeyTerms {
     if (this.mode !== 'permit') return ALONE_OR_SHARED[this.mode];
-    const { permits, weight } = (this.#calls.first as WaitingCall).options as PermitOptions;
+    const { permits, weight } = this.#next as PermitOptions;
     return { mode: 'permit', permits, weight };
+  }
+
+  get leaseMs(): number {
+    return this.#next.leaseMs;
+  }
+
+  /** Shared leases are whole from the beginning: other readers join them only while half of them is left. */
+  get firstMs(): number {
+    const { leaseMs } = this.#next;
+    if (this.mode === 'shared') return leaseMs;
+    return Math.min(leaseMs, this.#parts.firstLeases.lengthMs(this.key, this.#next));
+  }
+
+  /** The options of the call that is next, for which there is a request. */
+  get #next(): ResolvedLockOptions {
+    return (this.#calls.first as WaitingCall).options;
   }
 
   /** Whether a permit was requested for a call that wanted another one than the next call does. */
@@ -237,7 +253,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
       const isOther = this.mode === 'permit' && this.#suitsNobody(termsOf(occupancy.lease.token));
       if (isOther || !occupancy.mayServe(call.options, call.since)) {
         if (occupancy.isOccupied) return this.#partWith(occupancy);
-        return occupancy.requeue(call.options.leaseMs, call.since);
+        return occupancy.requeue(call.since);
       }
       const hold = occupancy.handOut(call.options, call.isOneOfSeveral);
       if (hold !== undefined) this.#serve(call, hold);
@@ -305,7 +321,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     const position = this.#position;
     this.#position = undefined;
     const nowait = call.atEnd && this.#calls.size === 1;
-    this.#request = new LeaseRequest(this.#parts, this.key, this, call.options.leaseMs);
+    this.#request = new LeaseRequest(this.#parts, this.key, this);
     void this.#request.ask(store, nowait, position);
   }
 
@@ -463,9 +479,9 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#proceed();
   }
 
-  askAgain(from: object, leaseMs: number): LeaseRequest {
+  askAgain(from: object): LeaseRequest {
     this.#detach(from);
-    this.#request = new LeaseRequest(this.#parts, this.key, this, leaseMs);
+    this.#request = new LeaseRequest(this.#parts, this.key, this);
     return this.#request;
   }
 

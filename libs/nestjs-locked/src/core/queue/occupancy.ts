@@ -51,7 +51,7 @@ export interface Occupancy extends LeaseOccupancy {
    * @param since when the next call made its request
    * @returns whether the lease was ours until now
    */
-  requeue(leaseMs: number, since: number): Promise<boolean>;
+  requeue(since: number): Promise<boolean>;
   /** Called when the calls inside are the last ones: the lease is released after them. */
   part(): void;
   /** Releases an idle lease, because another process wants the key or its time is over. */

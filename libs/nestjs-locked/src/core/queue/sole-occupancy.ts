@@ -214,6 +214,8 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
     this.#parts.scheduler.catchUp();
     if (this.#hold !== hold) return Promise.resolve(false);
     this.#hold = undefined;
+    if (hold.options.firstLeaseMs === 'learned')
+      this.#parts.firstLeases.held(this.template, this.#parts.clock.now() - this.#since);
     if (hold.doubt !== undefined) return this.lease.endInDoubt(hold.keptUntil);
     const keepMs = Math.max(0, Math.ceil(hold.keptUntil - this.#parts.clock.now()));
     if (this.lease.state !== 'ours') {
@@ -245,13 +247,13 @@ export class SoleOccupancy implements HoldKeeper, Occupancy {
   }
 
   /** Hands the lease over to the next in the store's queue, and requests it again. */
-  requeue(leaseMs: number, since: number): Promise<boolean> {
+  requeue(since: number): Promise<boolean> {
     // Calls do not wait for a release during an outage, so this does not either: the queue requests the key again after
     // it.
     if (this.#parts.outages.failFastCause(this.lease.key) !== undefined)
       return this.lease.release();
     const waitedMs = this.#handovers.isStrict ? this.#parts.clock.now() - since : 0;
-    return this.lease.requeue(leaseMs, waitedMs);
+    return this.lease.requeue(waitedMs);
   }
 
   /** Called for a permit, which is released after its call in any case. */

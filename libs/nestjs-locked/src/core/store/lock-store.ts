@@ -198,6 +198,14 @@ export interface TakeBackCommand {
 /** Nothing of it is left in the store, or that is unknown. */
 export type TakeBackReply = { readonly kind: 'left' } | Unknown;
 
+/** The longest stall of one hour since 1970, in whole milliseconds: 0 if there was none. */
+export type ObservedHour = readonly [hour: number, longestMs: number];
+export interface SharedStalls {
+  readonly kind: 'shared';
+  /** What all processes have observed, as far as it is kept. */
+  readonly observed: readonly ObservedHour[];
+}
+
 /** A message from the store. Every message is a hint: it may be lost, late, or doubled. */
 export type InboxMessage =
   | {
@@ -316,6 +324,12 @@ export interface LockStore {
    * one.
    */
   takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[];
+  /**
+   * Adds the stalls that this process has observed to those of all others. What is more than a week older than `hour`
+   * is not kept.
+   * @default nothing is shared
+   */
+  shareStalls?(hour: number, observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown>;
   /**
    * Stops listening; closes what `open` opened.
    * @param limitMs how long it may wait for commands in flight. @default the time limit of a command

@@ -39,6 +39,11 @@ export class RedisKeys {
     return `${this.prefix}fence`;
   }
 
+  /** The key with the stalls that the processes have observed. */
+  get stalls(): string {
+    return `${this.prefix}stalls`;
+  }
+
   /** The key with the identity of a process. */
   processOf(processId: string): string {
     return `${this.prefix}process:${processId}`;

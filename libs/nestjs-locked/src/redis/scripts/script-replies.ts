@@ -6,10 +6,12 @@ import type {
   Granted,
   LeaveReply,
   Lost,
+  ObservedHour,
   Queued,
   ReleaseReply,
   Renewed,
   RequeueReply,
+  SharedStalls,
   Unknown,
 } from '../../core/store/lock-store.js';
 
@@ -130,6 +132,14 @@ export function readRenewReply(reply: unknown, count: number): (Renewed | Lost)[
     if (more.length > 0) throw unreadable(reply);
     return { kind: 'renewed', blockEnd: number(blockEnd), waiters: number(waiters) };
   });
+}
+
+export function readSharedStalls(reply: unknown): SharedStalls {
+  const observed = String(reply).matchAll(/(\d+):(\d+)/g);
+  return {
+    kind: 'shared',
+    observed: Array.from(observed, ([, hour, ms]): ObservedHour => [Number(hour), Number(ms)]),
+  };
 }
 
 /** @param count the number of leases to prolong; the answer names those that were lost or are wanted */

@@ -1,0 +1,32 @@
+import { RedisScript } from './redis-script.js';
+
+/** The observed hours of a week. */
+const KEPT_HOURS = 168;
+
+/** A day longer than the oldest hour counts. */
+const KEPT_MS = 8 * 24 * 3_600_000;
+
+/** Adds what one process has observed to what all have: the longest stall of each hour counts. */
+export const shareStallsScript = new RedisScript(
+  'share stalls',
+  `
+-- KEYS[1] the record: 'hour:ms hour:ms' · ARGV[1] the present hour · ARGV[2] the same for what this process has observed
+-- returns the record
+local longest = {}
+local function add(text)
+  for hour, ms in string.gmatch(text, '(%d+):(%d+)') do
+    if tonumber(ms) > tonumber(longest[hour] or -1) then longest[hour] = ms end
+  end
+end
+add(redis.call('GET', KEYS[1]) or '')
+add(ARGV[2])
+local record = {}
+for hour, ms in pairs(longest) do
+  local age = tonumber(ARGV[1]) - tonumber(hour)
+  if age >= 0 and age < ${KEPT_HOURS} then record[#record + 1] = hour .. ':' .. ms end
+end
+record = table.concat(record, ' ')
+redis.call('SET', KEYS[1], record, 'PX', ${KEPT_MS})
+return record
+`,
+);
