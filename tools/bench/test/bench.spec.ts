@@ -166,7 +166,7 @@ describe('the reports', () => {
 describe('what is measured', () => {
   it('a lock that lets everybody in is found out', async () => {
     const hold = (_key: string, work: () => Promise<void>): Promise<void> => work();
-    const callers = { keys: [['a'], ['a']], startAt: 0, ms: 200, workMs: 1 };
+    const callers = { keys: [['a'], ['a']], startAt: 0, ms: 200, workMs: 1, limit: 1 };
     const { intrusions, log } = await runLoad({ hold, close: async () => {} }, callers);
     expect(intrusions).toBeGreaterThan(0);
     expect(overlapsIn([log]).count).toBeGreaterThan(0);
@@ -185,6 +185,9 @@ describe('what is measured', () => {
       longestMs: 1,
     });
     expect(overlapsIn([log([0, 5e6]), log([1e6, 2e6], [3e6, 4e6])]).count).toBe(2);
+    const three = [log([0, 5e6]), log([1e6, 9e6]), log([2e6, 4e6])];
+    expect(overlapsIn(three, 3).count).toBe(0);
+    expect(overlapsIn(three, 2)).toEqual({ count: 1, longestMs: 2 });
   });
 
   it('a hand-over lasts from the end of a hold until another process is inside', () => {

@@ -21,6 +21,10 @@ export interface Adapter {
   open(url: string): Promise<OpenLocks>;
 }
 
+/** How many hold a key at once in the form `permits`, and in the form `segments`. */
+export const PERMITS = 5;
+export const SEGMENTS = 10;
+
 /** How long a lock outlives its holder, for all of them: longer than any round. */
 export const LEASE_MS = 30_000;
 

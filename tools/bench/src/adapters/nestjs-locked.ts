@@ -1,5 +1,5 @@
 import type { LockServiceOptions } from 'nestjs-locked';
-import { type Adapter, holdBy, type OpenLocks } from './adapter.js';
+import { type Adapter, holdBy, type OpenLocks, PERMITS, SEGMENTS } from './adapter.js';
 import { openLockService } from './lock-service.js';
 
 /** The peers wait without limit; ours waits longer than any round. */
@@ -26,8 +26,8 @@ export const withoutAwaitedRelease = ours('ours-no-await', 'nestjs-locked, await
   form: 'withLock',
 });
 
-/** The three ways to hold a lock of ours. */
-export type Form = 'acquire' | 'withLock' | 'locked';
+/** The three ways to hold a lock of ours, and two with which several hold a key. */
+export type Form = 'acquire' | 'withLock' | 'locked' | 'permits' | 'segments';
 
 interface Variant {
   readonly settings: string;
@@ -52,6 +52,8 @@ async function openLocks(url: string, options: LockServiceOptions, form: Form): 
     }),
     withLock: (key, work) => service.locks.withLock(key, work),
     locked: (key, work) => service.locked(key, work),
+    permits: (key, work) => service.locks.withLock(key, { permits: PERMITS }, work),
+    segments: (key, work) => service.locks.withLock(key, { permits: SEGMENTS }, work),
   };
   return { hold: forms[form], forms, close: () => service.close() };
 }

@@ -1,6 +1,13 @@
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
-import { type Adapter, holdBy, LEASE_MS, type Release } from './adapter.js';
+import {
+  type Adapter,
+  holdBy,
+  LEASE_MS,
+  type OpenLocks,
+  PERMITS,
+  type Release,
+} from './adapter.js';
 
 const REDLOCK = { retryCount: -1, retryDelay: 20, retryJitter: 20 };
 const REDIS_SEMAPHORE = { lockTimeout: LEASE_MS, acquireTimeout: 120_000, retryInterval: 10 };
@@ -10,6 +17,22 @@ const REDLOCK_UNIVERSAL = {
   retryDelay: 10,
   performance: 'lean',
 } as const;
+
+/** The one that has permits, too. */
+export const redisSemaphore: Adapter = {
+  id: 'redis-semaphore',
+  name: 'redis-semaphore',
+  kind: 'peer',
+  settings:
+    'redis-semaphore 5.8.0, a `Mutex` or `Semaphore` for each call, default `retryInterval` (10 ms) and refresh, `acquireTimeout` longer than any round.',
+  async open(url) {
+    const { Mutex, Semaphore } = await import('redis-semaphore');
+    const redis = await connected(url);
+    const hold = holdBy((key) => taken(new Mutex(redis, key, REDIS_SEMAPHORE)));
+    const permits = holdBy((key) => taken(new Semaphore(redis, key, PERMITS, REDIS_SEMAPHORE)));
+    return { hold, forms: { permits }, close: async () => redis.disconnect() };
+  },
+};
 
 /** The other libraries. */
 export const PEERS: readonly Adapter[] = [
@@ -34,21 +57,7 @@ export const PEERS: readonly Adapter[] = [
       return acquireBy(new Redlock([redis], REDLOCK));
     }),
   },
-  {
-    id: 'redis-semaphore',
-    name: 'redis-semaphore',
-    kind: 'peer',
-    settings:
-      'redis-semaphore 5.8.0, a `Mutex` for each call, default `retryInterval` (10 ms) and refresh, `acquireTimeout` longer than any round.',
-    open: onClient(async (redis) => {
-      const { Mutex } = await import('redis-semaphore');
-      return async (key) => {
-        const mutex = new Mutex(redis, key, REDIS_SEMAPHORE);
-        await mutex.acquire();
-        return () => mutex.release();
-      };
-    }),
-  },
+  redisSemaphore,
   {
     id: 'redlock-universal',
     name: 'redlock-universal',
@@ -71,11 +80,24 @@ export const PEERS: readonly Adapter[] = [
 export function onClient(
   open: (redis: Redis) => Promise<(key: string) => Promise<Release>>,
 ): Adapter['open'] {
-  return async (url) => {
-    const redis = new Redis(url);
-    await once(redis, 'ready');
+  return async (url): Promise<OpenLocks> => {
+    const redis = await connected(url);
     return { hold: holdBy(await open(redis)), close: async () => redis.disconnect() };
   };
+}
+
+async function connected(url: string): Promise<Redis> {
+  const redis = new Redis(url);
+  await once(redis, 'ready');
+  return redis;
+}
+
+async function taken(lock: {
+  acquire(): Promise<void>;
+  release(): Promise<void>;
+}): Promise<Release> {
+  await lock.acquire();
+  return () => lock.release();
 }
 
 /** What redlock 5 and the library that descends from it have in common. */

@@ -17,6 +17,8 @@ export interface RoundOptions {
   readonly ms: number;
   readonly workMs?: number;
   readonly form?: string;
+  /** How many may be inside at once. Default: 1. */
+  readonly limit?: number;
 }
 
 /** What one round of one adapter came to. */
@@ -39,7 +41,7 @@ export class Fleet {
   readonly #url: string;
   readonly #warmUpMs: number;
   #started = 0;
-  /** Whatever was found of two being inside at the same time. */
+  /** Whatever was found of too many being inside at the same time. */
   readonly violations: string[] = [];
 
   /** @param warmUpMs how long a new process takes locks before it is measured, so that its code is compiled */
@@ -75,10 +77,10 @@ export class Fleet {
     const keys = Array.from({ length: options.callers }, () => [key]);
     const results = await this.#load(adapter, options.processes, keys, options);
     const logs = results.map(({ log }) => log);
-    const { count, longestMs } = overlapsIn(logs);
+    const { count, longestMs } = overlapsIn(logs, options.limit);
     if (count > 0) {
       this.violations.push(
-        `${adapter.name}: ${count} times two were inside, for up to ${longestMs.toFixed(3)} ms`,
+        `${adapter.name}: ${count} times too many were inside, for up to ${longestMs.toFixed(3)} ms`,
       );
     }
     return { ...this.#roundOf(adapter, results, options), ...handOversIn(logs) };
@@ -123,6 +125,7 @@ export class Fleet {
       startAt: monotonicNs(),
       ms: this.#warmUpMs,
       workMs: 0,
+      limit: 1,
     });
     return worker;
   }
@@ -131,19 +134,21 @@ export class Fleet {
     adapter: Adapter,
     processes: number,
     keys: readonly (readonly string[])[],
-    { ms, workMs = 0, form }: RoundOptions,
+    { ms, workMs = 0, form, limit = 1 }: RoundOptions,
   ): Promise<LoadResult[]> {
     const workers = await this.processes(adapter, processes);
     const startAt = monotonicNs() + NOTICE_MS * 1e6;
     return Promise.all(
-      workers.map((worker) => worker.do('load', { keys, startAt, ms, workMs, form })),
+      workers.map((worker) => worker.do('load', { keys, startAt, ms, workMs, form, limit })),
     );
   }
 
   #roundOf(adapter: Adapter, results: readonly LoadResult[], { ms }: RoundOptions): Round {
     const intrusions = sum(results.map((result) => result.intrusions));
     if (intrusions > 0) {
-      this.violations.push(`${adapter.name}: ${intrusions} times two of one process were inside`);
+      this.violations.push(
+        `${adapter.name}: ${intrusions} times too many of one process were inside`,
+      );
     }
     const shares = results.flatMap(({ holds }) => holds);
     const waits = merged(results.map(({ waitsNs }) => waitsNs)).sort();

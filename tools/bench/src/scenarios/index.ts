@@ -1,6 +1,7 @@
 import { distinctKeys, heldLocks } from './many-locks.js';
 import { memory } from './memory.js';
 import { handOver, oneProcess, processes, scaling, workInside } from './one-key.js';
+import { permits, segments } from './permits.js';
 import type { Scenario } from './scenario.js';
 import { transactions } from './transactions.js';
 import { waiters } from './waiters.js';
@@ -17,6 +18,8 @@ export const SCENARIOS: readonly Scenario[] = [
   processes,
   workInside,
   handOver,
+  permits,
+  segments,
   scaling,
   heldLocks,
   waiters,

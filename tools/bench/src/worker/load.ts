@@ -14,6 +14,8 @@ export interface Load {
   readonly workMs: number;
   /** Which of the forms of the adapter is used, if not the usual one. */
   readonly form?: string | undefined;
+  /** How many may be inside at once. */
+  readonly limit: number;
 }
 
 export interface LoadResult {
@@ -24,19 +26,19 @@ export interface LoadResult {
   readonly log: Holds;
   /** User and system time of this process, for all holds of the log. */
   readonly cpuMs: number;
-  /** How often a caller found another one of this process inside. */
+  /** How often a caller found as many others of this process inside as may be there. */
   readonly intrusions: number;
 }
 
 export async function runLoad(
   locks: OpenLocks,
-  { keys, startAt, ms, workMs, form }: Load,
+  { keys, startAt, ms, workMs, form, limit }: Load,
 ): Promise<LoadResult> {
   const hold = form === undefined ? locks.hold : locks.forms?.[form];
   if (hold === undefined) throw new Error(`These locks have no form '${form}'`);
   const log = new HoldLog();
   const holds = keys.map(() => 0);
-  const inside = new Set<string>();
+  const inside = new Map<string, number>();
   let intrusions = 0;
   await sleep(Math.max(0, startAt - monotonicNs()) / 1e6);
   const endAt = Math.max(startAt, monotonicNs()) + ms * 1e6;
@@ -48,11 +50,12 @@ export async function runLoad(
       const key = mine[turn % mine.length] ?? '';
       await hold(key, async () => {
         const from = monotonicNs();
-        if (inside.has(key)) intrusions += 1;
-        inside.add(key);
+        const before = inside.get(key) ?? 0;
+        if (before >= limit) intrusions += 1;
+        inside.set(key, before + 1);
         // Even work that takes no time awaits once: a second holder would be seen.
         await (workMs === 0 ? undefined : sleep(workMs));
-        inside.delete(key);
+        inside.set(key, (inside.get(key) ?? 0) - 1);
         log.add(from - asked, from, monotonicNs());
       });
       asked = monotonicNs();

@@ -19,7 +19,13 @@ export class StallHistory {
 
   /** The hour counts as observed even if the stall is 0. */
   note(hour: number, ms: number): void {
-    if (ms > (this.#longest.get(hour) ?? -1)) this.#longest.set(hour, ms);
+    const longestMs = this.#longest.get(hour);
+    if (longestMs === undefined) this.#forgetBefore(hour - WEEK_HOURS);
+    if (ms > (longestMs ?? -1)) this.#longest.set(hour, ms);
+  }
+
+  #forgetBefore(oldest: number): void {
+    for (const hour of this.#longest.keys()) if (hour <= oldest) this.#longest.delete(hour);
   }
 
   /** What was observed in this hour. */
@@ -34,7 +40,6 @@ export class StallHistory {
   longestMs(hour: number): number | undefined {
     let [observed, ofDay, ofWeek] = [0, 0, 0];
     for (const [then, ms] of this.#longest) {
-      if (then <= hour - WEEK_HOURS) this.#longest.delete(then);
       if (then <= hour - WEEK_HOURS || then > hour) continue;
       observed++;
       ofWeek = Math.max(ofWeek, ms);
