@@ -257,6 +257,18 @@ describe("firstLeaseMs: 'learned'", () => {
     expect(clock.timers).toBe(0);
   });
 
+  it('does not wait for long at its end', async () => {
+    const store = storeWith(hours(24));
+    const { clock, engine } = await startScripted({ firstLeaseMs: 'learned' }, store);
+    store.shareStalls = () => new Promise(() => {});
+    let isClosed = false;
+    void engine.close(10_000).then(() => (isClosed = true));
+    await clock.advance(900);
+    expect(isClosed).toBe(false);
+    await clock.advance(200);
+    expect(isClosed).toBe(true);
+  });
+
   it('asks for whole leases if the store does not say what others have observed', async () => {
     const store = new ScriptedStore();
     store.shareStalls = async () => ({ kind: 'unknown', cause: new LockStoreError('away') });

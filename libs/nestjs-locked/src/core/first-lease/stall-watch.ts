@@ -1,10 +1,14 @@
 import type { LockEvent } from '../lock-events.js';
 import type { LockStore, ObservedHour } from '../store/lock-store.js';
+import { atMost } from '../time/at-most.js';
 import type { CancelTimer, Clock } from '../time/clock.js';
 import { hourOf, StallHistory } from './stall-history.js';
 
 /** How often it is looked whether this process stands still. */
 const BEAT_MS = 100;
+
+/** How long the end of the locks waits for what was observed last, which others will observe as well. */
+const LAST_WORDS_MS = 1_000;
 
 /**
  * Measures for how long this process cannot renew a lease: because it is blocked or paused, the machine sleeps, or the
@@ -59,7 +63,8 @@ export class StallWatch {
     if (this.#cancelBeat === undefined) return;
     this.#cancelBeat();
     this.#cancelBeat = undefined;
-    await this.#share([this.#history.of(this.#hour)]);
+    const shared = this.#share([this.#history.of(this.#hour)]);
+    await atMost(this.#clock, LAST_WORDS_MS, shared);
   }
 
   #beat(): void {
