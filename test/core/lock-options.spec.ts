@@ -345,7 +345,7 @@ describe('a wrong argument', () => {
   );
 
   it.each([
-    [Symbol('a'), 'a symbol'],
+    [Symbol('a'), 'Symbol(a)'],
     [undefined, 'undefined'],
   ])('%p is refused as the key of fencingTokenOf()', async (key, shown) => {
     const { a } = two();
@@ -571,7 +571,7 @@ describe('an unknown option', () => {
   it.each([
     ['keyPrefix', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
     ['connection', 'it is an option of the module'],
-    ['startMs', 'there are waitMs, maxWaiters, leaseMs'],
+    ['startMs', 'leave it out, or write one of waitMs, maxWaiters, leaseMs'],
     ['lingerMs', 'it is an option of the module, not of a call; pass it to RedisLockModule.forR'],
     ['returns', 'it is an option of @Locked; elsewhere, leave it out'],
     ['releaseTime', "did you mean 'leaseMs'?"],

@@ -513,7 +513,7 @@ describe('the options of LockExceptionFilter', () => {
     ],
     [
       { statuses: { default: 409 } },
-      "statuses has 'default', which is not the code of a lock error; there are LOCK_NOT_ACQUIRED, LOCK_QUEUE_FULL,",
+      "statuses has 'default', which is not the code of a lock error; leave it out, or write one of LOCK_NOT_ACQUIRED,",
     ],
     [
       { statuses: { 409: 'LOCK_NOT_ACQUIRED' } },
@@ -553,7 +553,10 @@ describe('the options of LockExceptionFilter', () => {
       { message: 'busy' },
       "'message' of LockExceptionFilter: to send something else, write a filter of your own with @Catch(LockError)",
     ],
-    [{ logger: false }, "'logger' of LockExceptionFilter: there are statuses, retryAfterSeconds"],
+    [
+      { logger: false },
+      "'logger' of LockExceptionFilter: leave it out, or write one of statuses, retryAfterSeconds",
+    ],
   ])('are the documented ones: %j', (options, message) => {
     const make = (): unknown => new LockExceptionFilter(options as LockExceptionFilterOptions);
     expect(make).toThrow(LockConfigError);

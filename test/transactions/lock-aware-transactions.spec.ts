@@ -74,7 +74,10 @@ describe('lockAwareTransactions', () => {
 
   it.each<[unknown, string]>([
     [null, 'Invalid options: null must be an object'],
-    [{ isolationLevel: 'a' }, "Unknown option 'isolationLevel': there are isolation, timeoutMs"],
+    [
+      { isolationLevel: 'a' },
+      "Unknown option 'isolationLevel': leave it out, or write one of isolation, timeoutMs",
+    ],
     [{ isolation: 5 }, 'Invalid option isolation: 5 must be the name of a level'],
     [
       { timeoutMs: '5' },

@@ -5,7 +5,7 @@ const MOST_EDITS = 2;
  * What to write instead of an unknown name.
  *
  * @param elsewhere known names that belong elsewhere, each with the place
- * @param otherwise what to say of a name that resembles none. @default all names
+ * @param otherwise what to say of a name that resembles none. @default to leave it out, or to write another
  */
 export function adviceFor(
   name: string,
@@ -19,7 +19,7 @@ export function adviceFor(
   const meant =
     names.find((known) => table[known]?.otherNames?.includes(other)) ?? closest(name, names);
   if (meant !== undefined) return `did you mean '${meant}'?`;
-  return otherwise ?? `there are ${names.join(', ')}`;
+  return otherwise ?? `leave it out, or write one of ${names.join(', ')}`;
 }
 
 /** The same advice for each of these names. */

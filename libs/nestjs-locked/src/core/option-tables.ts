@@ -53,7 +53,7 @@ export const ENGINE_OPTIONS: OptionTable<EngineOptions> = {
   },
   leaseMs: {
     default: 30_000,
-    check: wholeNumber(MIN_LEASE_MS, 'milliseconds'),
+    check: wholeNumber(MIN_LEASE_MS, 'milliseconds; it is renewed while the work runs'),
     otherNames: [
       'ttl',
       'ttlms',

@@ -107,7 +107,7 @@ export function resolveServiceOptions(
   more: OptionTable<object> = {},
   elsewhere: Readonly<Record<string, string>> = {},
 ): ResolvedServiceOptions {
-  assertOptions({ ...SERVICE_OPTIONS, ...more }, options, {
+  assertOptions({ ...more, ...SERVICE_OPTIONS }, options, {
     elsewhere: { ...NOT_FOR_SERVICES, ...elsewhere },
   });
   const engine = withDefaults(ENGINE_OPTIONS, options);

@@ -16,7 +16,17 @@ const milliseconds = wholeNumber(0, 'milliseconds');
 export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof LockServiceOptions>> = {
   connection: {
     shownDefault: '',
-    otherNames: ['redis', 'client', 'clients', 'url', 'uri', 'redisurl', 'redisoptions', 'store'],
+    otherNames: [
+      'redis',
+      'client',
+      'clients',
+      'config',
+      'url',
+      'uri',
+      'redisurl',
+      'redisoptions',
+      'store',
+    ],
     text: 'URL, ioredis options, or your ioredis client ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
   },
   keyPrefix: {
