@@ -165,7 +165,8 @@ describe('assertLockKey', () => {
     'network:fe80::',
     'app::user',
     'pair:1,2',
-    'stock:*',
+    'stock:a*',
+    lockKey`stock:${'*'}`,
     'stock:nullable:annulled',
     lockKey`post:${'<b>{x}</b> ${y} /:z [object Object]'}`,
   ])('accepts %p', (key) => {
@@ -233,7 +234,9 @@ describe('assertLockKey', () => {
     ['a\u2028b', "Cannot use 'a\\u2028b' as a lock key: it has a line break"],
     ['x'.repeat(513), 'as a lock key: it has 513 bytes, 512 are allowed'],
     ['a\udc00', 'it is not well-formed text'],
-    [42, 'Cannot use a number as a lock key: it must be a string'],
+    ['stock:*', "a key is no pattern: its '*' stands for no other key"],
+    ['*', 'a key is no pattern'],
+    [42, 'Cannot use 42 as a lock key: it must be a string'],
     [undefined, 'Cannot use undefined as a lock key'],
     [
       Promise.resolve('a'),

@@ -395,6 +395,7 @@ describe('@Locked: decoration', () => {
       ['stock:#order.sku:price', '#order.sku', 'stock:<order.sku>:price'],
       ['stock:<order.sku>:#id', '#id', 'stock:<order.sku>:<id>'],
       ['stock:#count', '#count', 'stock:<count>'],
+      ['stock:id', 'id', 'stock:<id>'],
       ['stock:#id:$order.sku', '#id', 'stock:<id>:<order.sku>'],
     ])('is refused: %s', (template, name, meant) => {
       expect(decorated(template)).toThrow(LockConfigError);
@@ -408,7 +409,7 @@ describe('@Locked: decoration', () => {
       'is refused as a position: %s',
       (position) => {
         expect(decorated(`stock:${position}`)).toThrow(
-          `'${position}' is not filled in, so that all calls would share one lock; write a placeholder in angle brackets, or another text if no value is meant`,
+          `'${position}' is not filled in, so that all calls would share one lock; write a placeholder such as <id> or <0>, or another text if no value is meant`,
         );
         expect(decorated(`stock:${position}:<id>`)).not.toThrow();
       },
@@ -419,7 +420,9 @@ describe('@Locked: decoration', () => {
     });
 
     it.each([
-      'stock:id',
+      'stock:id:all',
+      'stock:count',
+      'stock:otherId',
       'stock:#ids',
       'stock:#1',
       'price:$10',

@@ -1,7 +1,6 @@
 import { LockKeyError } from '../lock.errors.js';
 import type { LockKeys } from '../lock.options.js';
-import { shownValue } from '../runtime/shown-value.js';
-import { assertLockKey } from './lock-key.js';
+import { assertLockKey, notText } from './lock-key.js';
 
 /**
  * The most keys that one call may request. One script takes them all or none, and Redis serves nobody else meanwhile:
@@ -15,9 +14,10 @@ export const MAX_KEYS = 500;
  */
 export function inOrder(asked: LockKeys): string[] {
   const list = typeof asked === 'string' ? [asked] : (asked as string[]);
-  if (!Array.isArray(list) || list.length === 0) {
+  if (!Array.isArray(list)) throw notText(asked, 'a string, or a list of strings');
+  if (list.length === 0) {
     throw new LockKeyError(
-      `Cannot lock ${Array.isArray(list) ? 'an empty list of keys: nothing would be locked' : shownValue(asked)}; pass a key such as 'stock:42', or several`,
+      "Cannot lock an empty list of keys: nothing would be locked; pass a key such as 'stock:42', or several",
     );
   }
   for (const key of list) assertLockKey(key);

@@ -12,9 +12,10 @@ export const MAX_KEY_BYTES = 512;
  * line, and the escape character itself: with all of these encoded, `<a>:<b>` is the same key only for the same pair of
  * values, and a value is never mistaken for a placeholder. Nor is the text behind it, as in `<path>:render`, for which
  * a final `/` is encoded as well: `/:render` would be a route parameter. Of `undefined`, `null` and `NaN` at the
- * end, which are a missing value in a key that was put together by hand, the first letter is encoded.
+ * end, which are a missing value in a key that was put together by hand, the first letter is encoded, and so is a sole
+ * `*`, which would look like a pattern.
  */
-const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|(?<=^|[-_.=/])(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
+const ENCODED = /[%:{}<>\s\p{Cc}]|\/$|^\*$|(?<=^|[-_.=/])(?:u(?=ndefined$)|n(?=ull$)|N(?=aN$))/gu;
 
 /** Most values: a number, a UUID, a name with a digit at its end. Nothing of it is encoded. */
 const PLAIN = /^[\w-]*\d$/;
@@ -56,7 +57,7 @@ function encodeText(text: string, refuse: (problem: string) => never): string {
   }
   if (PLAIN.test(text)) return text;
   if (LONE_SURROGATE.test(text))
-    refuse('is not well-formed text (half a surrogate pair); clean it');
+    refuse('is not well-formed text (half a surrogate pair); pass its toWellFormed()');
   return text.replace(ENCODED, (character) => percentEncoded(character));
 }
 

@@ -1,6 +1,6 @@
 import { LockKeyError } from '../lock.errors.js';
 import { CONTROL_CHARACTER, quoted } from '../runtime/quoted.js';
-import { describeValue, shownValue } from '../runtime/shown-value.js';
+import { shownValue } from '../runtime/shown-value.js';
 import { encodeKeyValue, type KeyValue, LONE_SURROGATE, MAX_KEY_BYTES } from './key-value.js';
 import { asKeyFor, asTag, reservedProblem } from './reserved-text.js';
 
@@ -9,6 +9,9 @@ const MISSING = /(?:^|[:/]|^[A-Za-z]+[-_.=])(undefined|null|NaN)(?=$|[:/])/;
 
 /** An IPv6 prefix may end with two colons. */
 const ENDS_EMPTY = /[^:]:$/;
+
+/** `stock:*`; a value that is an asterisk is encoded. */
+const PATTERN = /(?:^|:)\*$/;
 
 /** `stock:1,stock:2` */
 const LIST = /^([\w-]+:)[^,]*,\s*\1/;
@@ -59,18 +62,21 @@ export function lockKey(texts: TemplateStringsArray, ...values: readonly KeyValu
  * characters, no part of it is `undefined`, `null` or `NaN`, and the last one is not empty
  */
 export function assertLockKey(key: unknown): asserts key is string {
-  if (typeof key !== 'string') {
-    // A Promise passed as a key must not also end the process by its rejection.
-    if (key instanceof Promise) key.catch(() => {});
-    const remedy = key instanceof Promise ? 'so await it' : 'for example lockKey`stock:${id}`';
-    throw new LockKeyError(
-      `Cannot use ${describeValue(key)} as a lock key: it must be a string, ${remedy}`,
-    );
-  }
+  if (typeof key !== 'string') throw notText(key, 'a string');
   const problem = keyProblem(key);
   if (problem !== undefined) {
     throw new LockKeyError(`Cannot use ${quoted(key)} as a lock key: ${problem}`, key);
   }
+}
+
+/** @param kind what is allowed */
+export function notText(key: unknown, kind: string): LockKeyError {
+  // A Promise passed as a key must not also end the process by its rejection.
+  if (key instanceof Promise) key.catch(() => {});
+  const remedy = key instanceof Promise ? 'so await it' : 'for example lockKey`stock:${id}`';
+  return new LockKeyError(
+    `Cannot use ${shownValue(key)} as a lock key: it must be ${kind}, ${remedy}`,
+  );
 }
 
 /** @throws LockKeyError unless it is a string that may match a key; converted to one, 5 would match `5` */
@@ -98,10 +104,13 @@ export function keyProblem(key: string): string | undefined {
 }
 
 /**
- * The problem of a key in which a value is missing.
+ * The problem of a key in which a value is missing, or stands for all others.
  * @param remedy what to do about it
  */
 export function missingProblem(key: string, remedy: string): string | undefined {
+  if (PATTERN.test(key)) {
+    return "a key is no pattern: its '*' stands for no other key, so that this one would exclude none of them; write a word instead, such as stock:all, and lock that in the other calls, too";
+  }
   const [, value = ENDS_EMPTY.test(key) ? '' : undefined] = MISSING.exec(key) ?? [];
   if (value === undefined) return undefined;
   return `its part '${value}' is what a missing value becomes as text, so that all calls would share one lock; ${remedy}`;
@@ -126,7 +135,7 @@ export function textProblem(text: string, remedy: () => string): string | undefi
     return 'it has a line break or control character; remove it, or put the value in with lockKey, which escapes it';
   }
   if (LONE_SURROGATE.test(text))
-    return 'it is not well-formed text (half a surrogate pair); clean it';
+    return 'it is not well-formed text (half a surrogate pair); pass its toWellFormed()';
   return reservedProblem(text, remedy);
 }
 

@@ -31,7 +31,7 @@ export function placeholderFor(expression: string): Placeholder | undefined {
   return parsePlaceholder(
     expression
       .trim()
-      .replace(/\.toString\(\)$|\s*:\s*\w+$/, '')
+      .replace(/^arguments\[(\d+)\]|\.toString\(\)$|\s*:\s*\w+$/, '$1')
       .replaceAll(/[?!](?=[.[]|$)/g, '')
       .replaceAll(/\.?\[(?:(\d+)|'([^']+)'|"([^"]+)")\]/g, '.$1$2$3')
       .replaceAll(/\.?\[\*?\]/g, '[]'),

@@ -11,11 +11,11 @@ const PLACEHOLDERS =
 const NAME = String.raw`([\p{ID_Start}$_][\p{ID_Continue}$]*(?:\.[\p{ID_Continue}$]+)*)`;
 
 /**
- * `#id`, `$id`, `@id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders. In a key,
- * each may also be plain text.
+ * `#id`, `$id`, `@id`, `%id`, `::id`, `[id]` and `(id)`, with or without a path, outside of placeholders, and a last
+ * part that is the name of an id, as in `stock:id`. In a key, each may also be plain text.
  */
 const MARKED = new RegExp(
-  String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$@%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\))`,
+  String.raw`(?<!<[^<>]*|[\p{ID_Continue}$])(?:(?:[#$@%]|(?<=^|:):)${NAME}(?![\p{ID_Continue}$-])|\[${NAME}\]|\(${NAME}\)|(?<=:)(id|uuid|[\p{ID_Continue}$]+(?:Id|_id))$)`,
   'gu',
 );
 
@@ -62,7 +62,7 @@ export function markedProblem(
 ): string | undefined {
   let found: string | undefined;
   const template = text.replace(MARKED, (marked, ...names: (string | undefined)[]) => {
-    const placeholder = placeholderFor(names.slice(0, 3).join(''));
+    const placeholder = placeholderFor(names.slice(0, 4).join(''));
     const known = placeholder !== undefined && isKnown(placeholder);
     if (known === false) return marked;
     found ??= marked;
@@ -79,7 +79,7 @@ export function positionProblem(text: string): string | undefined {
   const [found] = POSITION.exec(text) ?? [];
   return (
     found &&
-    `${notFilledIn(found)}; write a placeholder in angle brackets, or another text if no value is meant`
+    `${notFilledIn(found)}; write a placeholder such as <id> or <0>, or another text if no value is meant`
   );
 }
 
