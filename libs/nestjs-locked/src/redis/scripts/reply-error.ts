@@ -73,6 +73,16 @@ export function isBlocked(error: unknown): boolean {
   return isReplyError(error) && /^-?BUSY\b/.test(error.message);
 }
 
+/** Whether it says, as `server-info` does, that the server is a replica. */
+export function isOfReplica(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('READONLY');
+}
+
+/** Whether a node of a cluster knows no node with slots. */
+export function isWithoutSlots(error: unknown): boolean {
+  return error instanceof Error && error.message.includes('no master with slots');
+}
+
 /** Whether a sentinel does not know the master by this name. */
 export function knowsNoMaster(error: unknown): boolean {
   return error instanceof Error && error.message.includes('No such master with that name');

@@ -149,8 +149,9 @@ export class RedisHandshake {
 
   #checkServer(cause: unknown): string {
     const { usesTls } = this.#options;
-    const mayBeOther = isClosing(cause) || (usesTls && cause === this.#noAnswer);
-    return mayBeOther ? CHECK_TLS[usesTls ? 'used' : 'unused'] : CHECK_ADDRESS;
+    const isSilent = cause === this.#noAnswer;
+    if (isClosing(cause) || (usesTls && isSilent)) return CHECK_TLS[usesTls ? 'used' : 'unused'];
+    return isSilent ? `${CHECK_ADDRESS}, or set a longer startMs` : CHECK_ADDRESS;
   }
 
   /** Whether a retry is useless, because the answer would be the same. */

@@ -1,6 +1,8 @@
 import {
   isBlocked,
   isNoSentinel,
+  isOfReplica,
+  isWithoutSlots,
   knowsNoMaster,
   lacksRights,
   missesReplicas,
@@ -31,6 +33,10 @@ export function remedyOf(refusal: unknown, rights: () => string): string | undef
     return "correct name in 'connection' (SENTINEL MASTERS lists the names)";
   if (hasOutdatedCertificate(refusal))
     return 'renew the certificate of the server, or correct the clock of this machine';
+  if (isOfReplica(refusal))
+    return "name the master in 'connection': INFO replication tells its address there";
+  if (isWithoutSlots(refusal))
+    return 'give the slots to the nodes with redis-cli --cluster create, or --cluster fix';
   if (isBlocked(refusal))
     return 'end the script or function that blocks Redis (SCRIPT KILL, FUNCTION KILL)';
   return undefined;

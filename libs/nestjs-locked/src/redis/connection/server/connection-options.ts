@@ -101,6 +101,10 @@ const CLUSTER_OPTIONS: Readonly<Record<keyof ClusterOptions | 'cluster', Known>>
   useSRVRecords: {},
 };
 
+/** Of another type, ioredis would end the process with these, or ignore them. */
+const DURATION = /(?:Timeout|Interval|RetryTime|keepAlive)$|^retryDelay/;
+const FUNCTION = /(?:Strategy|OnError)$/;
+
 const AS_URL = "pass the URL itself: connection: 'redis://localhost:6379'";
 const DIRECTLY = 'write its options directly into connection: { host, port, … }';
 const AS_CLUSTER = 'for a Redis Cluster, write { cluster: [{ host, port }] }';
@@ -198,9 +202,16 @@ function assertNames(
   prefix: string,
 ): void {
   for (const name of Object.keys(options)) {
-    if (Object.hasOwn(table, name)) continue;
-    const advice = adviceFor(name, table, elsewhere, 'ioredis has no such option');
-    throw new LockConfigError(`Unknown option 'connection.${prefix}${name}': ${advice}`);
+    if (!Object.hasOwn(table, name)) {
+      const advice = adviceFor(name, table, elsewhere, 'ioredis has no such option');
+      throw new LockConfigError(`Unknown option 'connection.${prefix}${name}': ${advice}`);
+    }
+    const value = (options as Options)[name];
+    const kind = DURATION.test(name) ? 'number' : FUNCTION.test(name) ? 'function' : undefined;
+    if (kind === undefined || value === undefined || value === null || typeof value === kind)
+      continue;
+    const rule = kind === 'number' ? 'a number of milliseconds' : 'a function';
+    throw invalidConnection(`${prefix}${name}: ${shownValue(value)} must be ${rule}`);
   }
 }
 

@@ -13,7 +13,7 @@ const UNSET = ['undefined', 'null', 'NaN'];
 const UNFILLED = new RegExp(String.raw`(?<=[:/])(?:${UNSET.join('|')})(?=[:/]|$)|\$\{?\w+\}?`);
 
 const UNREADABLE =
-  "cannot be read as a URL; it has the form redis://user:password@host:6379/0, with ':', '/', '?', '#', '@' and '%' percent-encoded in user and password";
+  "cannot be read as a URL; it has the form redis://user:password@host:6379/0, with ':', '/', '?', '#', '@' and '%' percent-encoded in user and password, and an IPv6 address in brackets";
 
 /** The URL for a message, without user, password and whatever looks like them. */
 export function shownUrl(url: string): string {

@@ -3,6 +3,9 @@ import { isObject } from '../../../core/arguments.js';
 /** The message of ioredis for commands whose connection has ended, for any reason. */
 export const CLOSED = 'Connection is closed.';
 
+/** What ioredis says before the answer of the last sentinel, even if all of them have answered. */
+const OF_SENTINELS = /^All sentinels are unreachable.* Last error: /;
+
 /** A server that closes a connection before it has said anything. */
 export class ClosingServerError extends Error {
   constructor() {
@@ -22,6 +25,6 @@ export function reasonOf(error: unknown): string {
   const { message, code, library, reason } = error as Partial<Record<string, unknown>>;
   // The messages of OpenSSL name files and lines of its source.
   if (typeof library === 'string' && typeof reason === 'string') return reason;
-  if (typeof message === 'string' && message !== '') return message;
+  if (typeof message === 'string' && message !== '') return message.replace(OF_SENTINELS, '');
   return typeof code === 'string' ? code : 'it does not say why';
 }
