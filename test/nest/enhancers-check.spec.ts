@@ -3,6 +3,7 @@ import {
   Controller,
   Inject,
   Injectable,
+  type NestInterceptor,
   type Type,
   UseFilters,
   UseGuards,
@@ -150,7 +151,20 @@ describe('an enhancer in a decorator', () => {
     @UseInterceptors(Locked('stock') as never)
     @Controller('stock')
     class Decorated {}
-    await expect(start({ controllers: [Decorated] })).rejects.toThrow('put it on each method');
+    await expect(start({ controllers: [Decorated] })).rejects.toThrow(
+      'in the place of an interceptor: it can only be used on methods',
+    );
+  });
+
+  it('is refused if it was made with new', async () => {
+    const Interceptor = LockInterceptor('stock') as unknown as new () => NestInterceptor;
+    @UseInterceptors(new Interceptor())
+    @Controller('stock')
+    class WithInstance {}
+    await expectRefusal(
+      start({ controllers: [WithInstance] }),
+      'Cannot lock WithInstance: its LockInterceptor was made with new, so it has no LockService; name the class in @UseInterceptors',
+    );
   });
 
   it('is refused if it is a filter among interceptors', async () => {

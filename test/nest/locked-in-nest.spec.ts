@@ -200,7 +200,7 @@ describe('@Locked in a Nest application', () => {
   it('does not start without the module, and says what to import', async () => {
     const start = Test.createTestingModule({ providers: [Stock] }).compile();
     await expect(start).rejects.toThrow(
-      'Please make sure that the "Symbol(RedisLockModule.forRoot() (import it in the root module, with options and no name; if isGlobal is false, in this module, too; in tests LockTestingModule.forRoot()))" property is available',
+      'Please make sure that the "Symbol(RedisLockModule.forRoot() (import it in the root module, with options and no name, or write the name of another as service in @Locked; if isGlobal is false, in this module, too; in tests LockTestingModule.forRoot()))" property is available',
     );
   });
 

@@ -173,7 +173,10 @@ describe('a locked method', () => {
     const prefix = 'Cannot build a lock key with the key function of Keys.take: ';
     const failure = await keys.take('throw').catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(LockKeyError);
-    expect(failure).toMatchObject({ message: `${prefix}broken`, cause: broken });
+    expect(failure).toMatchObject({
+      message: `${prefix}broken; it is called with the arguments of the method, and without its instance`,
+      cause: broken,
+    });
     await expect(keys.take('lockKey')).rejects.toThrow('value 1 is undefined');
     await expect(keys.take('promise')).rejects.toThrow(`${prefix}it returned a Promise; build`);
     await expect(keys.take('nothing')).rejects.toThrow(`${prefix}it returned undefined; a body in`);

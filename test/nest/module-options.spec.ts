@@ -1,7 +1,9 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { LockConfigError, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
+import { afterTest } from '../support/after-test.js';
 import { startNest } from '../support/nest-app.js';
+import { RecordingLogger } from '../support/recording-logger.js';
 
 /** Nothing listens here: a wrong option must be found before anything is opened. */
 const connection = 'redis://127.0.0.1:1';
@@ -98,7 +100,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'an option that resembles no known one',
     { quorum: 3 },
-    "Unknown option 'quorum': there are waitMs, maxWaiters, leaseMs, maxHoldMs, localHandovers,",
+    "Unknown option 'quorum': leave it out, or write one of connection, keyPrefix,",
   ],
   [
     'an option of a call',
@@ -160,7 +162,7 @@ const WRONG: readonly [string, Record<string, unknown>, string][] = [
   [
     'a number whose variable is not set',
     { leaseMs: NaN },
-    'leaseMs: NaN must be a whole number of at least 500 (milliseconds); is the variable set that',
+    'leaseMs: NaN must be a whole number of at least 500 (milliseconds; it is renewed while the work runs); is the variable set that',
   ],
   [
     'a prefix with braces',
@@ -232,6 +234,12 @@ const WRONG_CONNECTIONS: readonly [string, unknown, string][] = [
   ],
   ['no number as port', { host: 'a', port: NaN }, 'port: NaN must be a number from 1 to 65535; is'],
   ['a port that is none', { port: 70_000 }, 'port: 70000 must be a number from 1 to 65535'],
+  [
+    'a duration with a unit',
+    { host: 'a', connectTimeout: '5s' },
+    "connectTimeout: '5s' must be a number of milliseconds",
+  ],
+  ['a time for a function', { host: 'a', retryStrategy: 5 }, 'retryStrategy: 5 must be a function'],
   ['tls as text', { tls: 'false' }, "tls: 'false' must be an object, such as {}, or { ca }"],
   ['a path as ca', { tls: { ca: '/ca.pem' } }, 'tls.ca: a string of 7 characters must be the text'],
   ['a ca in one line', { tls: { ca: '-----BEGIN C\\nMII' } }, String.raw`tls.ca has '\n' as two`],
@@ -394,6 +402,25 @@ describe('RedisLockModule options', () => {
     const imports = [{ ...module, exports: [token] }];
     const lockModule = RedisLockModule.forRootAsync({ imports, useExisting: token as never });
     await expect(startNest({ imports: [lockModule] })).rejects.toThrow('leaseMs: 1 must be');
+  });
+
+  it('tells why the application does not start while useFactory has not returned', async () => {
+    jest.useFakeTimers();
+    afterTest(() => void jest.useRealTimers());
+    const logger = new RecordingLogger();
+    let answer!: (options: RedisLockModuleOptions) => void;
+    const useFactory = () => new Promise<RedisLockModuleOptions>((resolve) => (answer = resolve));
+    const module = RedisLockModule.forRootAsync({ useFactory });
+    const start = startNest({ imports: [module] }, logger);
+    await jest.advanceTimersByTimeAsync(9_999);
+    expect(logger.lines('nestjs-locked')).toEqual([]);
+    await jest.advanceTimersByTimeAsync(1);
+    expect(logger.lines('nestjs-locked')).toEqual([
+      expect.stringContaining('useFactory has not returned the options for 10000 ms'),
+    ]);
+    answer({ connection, leaseMs: 1 });
+    await expect(start).rejects.toThrow('leaseMs: 1 must be');
+    expect(jest.getTimerCount()).toBe(0);
   });
 
   it.each<[string, unknown, string]>([

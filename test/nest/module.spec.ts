@@ -105,7 +105,9 @@ describe('RedisLockModule', () => {
   it('is the only way to make a LockService', () => {
     for (const wrong of [{}, null, undefined, 'engine', 5])
       expect(() => new LockService(wrong as object)).toThrow(LockConfigError);
-    expect(() => new LockService({})).toThrow('inject the one that RedisLockModule provides');
+    expect(() => new LockService({})).toThrow(
+      'leave it out of providers, import RedisLockModule.forRoot(…)',
+    );
   });
 
   it('forRootAsync() takes useFactory, useClass and useExisting', async () => {
@@ -152,14 +154,14 @@ describe('RedisLockModule', () => {
 
   it('says what to import when it is missing', async () => {
     await expect(startNest({ providers: [StockService, Counter] })).rejects.toThrow(
-      /resolve dependencies of the StockService[^]*"Symbol\(RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name; if isGlobal is false, in this module, too; in tests LockTestingModule\.forRoot\(\)\)\)"/,
+      /resolve dependencies of the StockService[^]*"Symbol\(RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name, or write the name of another as service in @Locked; if isGlobal is false, in this module, too; in tests LockTestingModule\.forRoot\(\)\)\)"/,
     );
     const unnamed = RedisLockModule.forRootAsync({ useFactory: never });
     await expect(startNest({ imports: [unnamed], providers: [BillingService] })).rejects.toThrow(
       "nestjs-locked/LockService(billing), from RedisLockModule.forRoot({ name: 'billing' }) (import it in the root module, with this name; ",
     );
     await expect(startNest({ controllers: [InterceptedController] })).rejects.toThrow(
-      /resolve dependencies of the LockInterceptor\('stock:<params\.id>'\)[^]*Symbol\(nestjs-locked\/LockService, from RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name; /,
+      /resolve dependencies of the LockInterceptor\('stock:<params\.id>'\)[^]*Symbol\(nestjs-locked\/LockService, from RedisLockModule\.forRoot\(\) \(import it in the root module, with options and no name, or write the name of another as service in @Locked; /,
     );
   });
 

@@ -319,8 +319,18 @@ describe('the answer over HTTP', () => {
 });
 
 describe('wrong use', () => {
+  it('without TerminusModule, says what to import', async () => {
+    const root = { imports: [locksOn(server.url)], providers: [LockHealthIndicator] };
+    await expect(startNest(root)).rejects.toThrow(
+      'there is no HealthIndicatorService; import TerminusModule in the module that provides LockHealthIndicator',
+    );
+  });
+
   it.each([
-    [undefined, /there is no lock module with no name; use RedisLockModule\.forRoot\(\) \(import/],
+    [
+      undefined,
+      /there is no lock module without a name; use RedisLockModule\.forRoot\(\) \(import/,
+    ],
     ['billing', /no lock module with the name 'billing'; use .*forRoot\({ name: 'billing' }\)/],
   ])('of the module %s, which is not there, says what to import', async (service, message) => {
     const { check } = await start(...(service === undefined ? [] : [locksOn(server.url)]));

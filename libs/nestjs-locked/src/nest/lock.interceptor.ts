@@ -46,7 +46,7 @@ import {
 } from './requests/http-response.js';
 import { isInnermostInterceptor } from './requests/innermost-interceptor.js';
 import { methodsUnder } from './requests/intercepted-routes.js';
-import { markLockInterceptor } from './requests/lock-interceptor-class.js';
+import { madeWithNew, markLockInterceptor } from './requests/lock-interceptor-class.js';
 import { keyOfRequest, type RequestKey } from './requests/request-key.js';
 import type { LockedCall } from './result/locked-call.js';
 import { LOCKED_RESULT } from './result/locked-result.js';
@@ -131,9 +131,7 @@ export function LockInterceptor(
 
     #runner(route: string): LockRunner {
       if ((this.locks as LockService | undefined) !== undefined) return runnerOf(this.locks, route);
-      throw new LockConfigError(
-        `Cannot lock ${route}: its LockInterceptor was made with new, so it has no LockService; let Nest make it: { provide: APP_INTERCEPTOR, useClass: LockInterceptor(…) } in the providers of a module`,
-      );
+      throw madeWithNew(route);
     }
 
     #underLock(

@@ -62,7 +62,7 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
   constructor(engine: object) {
     if (!(IS_LOCK_ENGINE in Object(engine))) {
       throw new LockConfigError(
-        'Cannot make a LockService: inject the one that RedisLockModule provides; in unit tests call new TestLocks().service() of nestjs-locked/testing',
+        'Cannot make a LockService: leave it out of providers, import RedisLockModule.forRoot(…) in the root module, and inject it; in unit tests call new TestLocks().service() of nestjs-locked/testing',
       );
     }
     this.#engine = engine as LockEngine;

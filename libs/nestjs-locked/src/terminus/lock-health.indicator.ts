@@ -1,4 +1,4 @@
-import { Inject, Injectable } from '@nestjs/common';
+import { Inject, Injectable, Optional } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { type HealthIndicatorResult, HealthIndicatorService } from '@nestjs/terminus';
 import { LockConfigError, LockStoreError } from '../core/lock.errors.js';
@@ -27,10 +27,16 @@ export class LockHealthIndicator {
   readonly #indicators: HealthIndicatorService;
   readonly #modules: ModuleRef;
 
+  /** Called by Nest. @throws LockConfigError without `TerminusModule` */
   constructor(
-    @Inject(HealthIndicatorService) indicators: HealthIndicatorService,
+    @Optional() @Inject(HealthIndicatorService) indicators: HealthIndicatorService | undefined,
     @Inject(ModuleRef) modules: ModuleRef,
   ) {
+    if (indicators === undefined) {
+      throw new LockConfigError(
+        'Cannot check the health of the locks: there is no HealthIndicatorService; import TerminusModule in the module that provides LockHealthIndicator',
+      );
+    }
     this.#indicators = indicators;
     this.#modules = modules;
   }

@@ -83,7 +83,10 @@ export class Acquisition {
   /** @returns one re-entry level for each key, in order; all of them are held, and their holds have begun */
   async take(): Promise<readonly ReentryLevel[]> {
     if (this.#options.signal?.aborted === true) {
-      throw this.#aborted('was not requested: the signal is already aborted', this.#firstKey);
+      throw this.#aborted(
+        'was not requested: the signal of the call has aborted before; pass a new one to each call',
+        this.#firstKey,
+      );
     }
     if (this.#options.mode !== 'exclusive') this.#terms = termsOfEach(this.#keys, this.#options);
     if (this.#options.waitMs > 0) this.#noteNestings();

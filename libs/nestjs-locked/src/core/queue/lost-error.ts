@@ -20,9 +20,9 @@ const WHY: Record<LockLostReason, (options: EndedHold['options']) => string> = {
   deleted: () =>
     'Redis says that it is no longer ours; the key was deleted, overwritten or taken over, or Redis has lost it; look for DEL, FLUSHALL, evictions and failovers',
   'max-hold': ({ maxHoldMs }) =>
-    `the work took longer than maxHoldMs (${maxHoldMs}); set a longer one, or end the work when lock.signal aborts`,
+    `the work took longer than maxHoldMs (${maxHoldMs}), or the lock of acquire was not released; release it in a finally block, end the work when lock.signal aborts, or set a longer one`,
   shutdown: () =>
-    'the application was closed while the work still ran; set a longer shutdownMs, or end the work when lock.signal aborts',
+    'the application was closed while the work still ran, or the lock of acquire was not released; release it in a finally block, end the work when lock.signal aborts, or set a longer shutdownMs',
   'transaction-ended': () =>
     'the transaction that kept it has ended, but its body is still running; await in the body what it starts',
   detached: () =>

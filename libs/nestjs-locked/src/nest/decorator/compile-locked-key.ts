@@ -40,7 +40,11 @@ function compileFunction(key: KeyFunction, { callSite }: DecoratedMethod) {
         );
       return keys as string[];
     } catch (cause) {
-      const reason = cause instanceof Error ? cause.message : String(cause);
+      const message = cause instanceof Error ? cause.message : String(cause);
+      const reason =
+        cause instanceof LockKeyError
+          ? message
+          : `${message}; it is called with the arguments of the method, and without its instance`;
       throw new LockKeyError(
         `Cannot build a lock key with the key function of ${callSite}: ${reason}`,
         undefined,

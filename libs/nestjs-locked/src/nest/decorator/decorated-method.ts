@@ -32,7 +32,9 @@ export function decoratedMethod(
   }
   if (typeof name !== 'string' && typeof name !== 'symbol') {
     throw new LockConfigError(
-      `Cannot apply @Locked to ${typeof target === 'function' ? target.name : 'this'}: it can only be used on methods; put it on each method that needs the lock`,
+      typeof target === 'function'
+        ? `Cannot apply @Locked to ${target.name}: it can only be used on methods; put it on each method that needs the lock`
+        : 'Cannot apply @Locked in the place of an interceptor: it can only be used on methods; put it on the method itself, or write @UseInterceptors(LockInterceptor(…))',
     );
   }
   const owner = typeof target === 'function' ? target : (target as object).constructor;

@@ -16,6 +16,6 @@ export function findLockService(modules: ModuleRef, name: string | undefined): u
 
 /** Why there is none, and what to do. */
 export function noLockModule(name: string | undefined): string {
-  const which = name === undefined ? 'no name' : `the name '${name}'`;
-  return `there is no lock module with ${which}; use ${lockServiceProperty(name).description}`;
+  const which = name === undefined ? 'without a name' : `with the name '${name}'`;
+  return `there is no lock module ${which}; use ${lockServiceProperty(name).description}`;
 }

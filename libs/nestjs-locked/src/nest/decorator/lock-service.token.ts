@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { LockConfigError } from '../../core/lock.errors.js';
-import { describeValue } from '../../core/runtime/shown-value.js';
+import { shownValue } from '../../core/runtime/shown-value.js';
 
 const TOKEN = 'nestjs-locked/LockService';
 
@@ -30,7 +30,7 @@ export function lockServiceProperty(name?: string): symbol {
 
 function moduleToImport(name: string | undefined): string {
   const options = name === undefined ? '' : `{ name: '${name}' }`;
-  return `RedisLockModule.forRoot(${options}) (import it in the root module, ${name === undefined ? 'with options and no name' : 'with this name'}; if isGlobal is false, in this module, too; in tests LockTestingModule.forRoot(${options}))`;
+  return `RedisLockModule.forRoot(${options}) (import it in the root module, ${name === undefined ? 'with options and no name, or write the name of another as service in @Locked' : 'with this name'}; if isGlobal is false, in this module, too; in tests LockTestingModule.forRoot(${options}))`;
 }
 
 /**
@@ -46,6 +46,6 @@ export function InjectLockService(name?: string): ParameterDecorator & PropertyD
 function assertServiceName(name: unknown): void {
   if (name === undefined || (typeof name === 'string' && name !== '')) return;
   throw new LockConfigError(
-    `Invalid lock service name: ${name === '' ? "''" : describeValue(name)} is not the name given to RedisLockModule.forRoot; leave it out for the module without a name`,
+    `Invalid lock service name: ${shownValue(name)} is not the name given to RedisLockModule.forRoot; leave it out for the module without a name, as in @InjectLockService()`,
   );
 }

@@ -61,10 +61,10 @@ export function assertLockedArguments(
       `its key is ${Array.isArray(key) && key.length === 0 ? 'an empty list' : shownValue(key)}${circular}; write a template such as @Locked('stock:<id>'), a list of templates, or a function`,
     );
   }
-  if (typeof options === 'string') {
-    const list = [key, options, ...others].filter((it) => typeof it === 'string');
+  if (typeof options === 'string' || Array.isArray(options)) {
+    const list = [key, options, ...others].flat().filter((it) => typeof it === 'string');
     refuse(
-      `its second argument is ${quoted(options)}, and not an object of options; write several keys as a list, @Locked([${quotedList(list)}]), and a parameter in angle brackets, as in 'stock:<id>'`,
+      `its second argument is ${shownValue(options)}, and not an object of options; write several keys as a list, @Locked([${quotedList(list)}]), and a parameter in angle brackets, as in 'stock:<id>'`,
     );
   }
   if (typeof options === 'number') {

@@ -2,7 +2,7 @@ import { Inject, Injectable, type OnModuleInit } from '@nestjs/common';
 import { ApplicationConfig, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { LockConfigError } from '../../core/lock.errors.js';
 import { LockExceptionFilter } from '../lock-exception.filter.js';
-import { isLockInterceptor } from '../requests/lock-interceptor-class.js';
+import { isLockInterceptor, madeWithNew } from '../requests/lock-interceptor-class.js';
 
 type Kind = 'interceptor' | 'filter' | 'guard' | 'pipe';
 
@@ -125,6 +125,7 @@ function assertDecorators(metatype: object & { readonly name: string; prototype?
     for (const place of PLACES) {
       const named: unknown = target && Reflect.getMetadata(place.metadata, target);
       for (const value of Array.isArray(named) ? (named as unknown[]) : []) {
+        if (isLockInterceptor((Object(value) as object).constructor)) throw madeWithNew(on);
         const enhancer = enhancerOf(value);
         if (enhancer === undefined || enhancer.belongs === place) continue;
         throw new LockConfigError(

@@ -74,8 +74,7 @@ export class LockLog {
         this.#logger.log(`This process leads: it has lock ${lockName(event)}`);
         return;
       case 'deposed':
-        this.#logger.log(`This process no longer leads: lock ${lockName(event)} (${event.reason})`);
-        return;
+        return this.#deposed(event);
       case 'leader-failed':
         return this.#leaderFailed(event);
       case 'leader-overdue':
@@ -182,6 +181,16 @@ export class LockLog {
     );
     this.#logger.warn(
       `Locks are nested in opposite orders: ${nestings.join(', and ')}. Such calls can wait for each other until a waitMs is over: request their keys in one call, or nest them in one order. This warning is logged once`,
+    );
+  }
+
+  #deposed(event: Extract<LockEvent, { type: 'deposed' }>): void {
+    const why =
+      event.reason === 'resigned'
+        ? ', because its work has returned or resign() was called; to lead on, await in the work what it starts'
+        : '';
+    this.#logger.log(
+      `This process no longer leads: lock ${lockName(event)} (${event.reason})${why}`,
     );
   }
 

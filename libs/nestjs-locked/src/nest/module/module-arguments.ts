@@ -1,12 +1,15 @@
-import type {
-  ConfigurableModuleAsyncOptions,
-  DynamicModule,
-  FactoryProvider,
+import {
+  type ConfigurableModuleAsyncOptions,
+  type DynamicModule,
+  type FactoryProvider,
+  Logger,
 } from '@nestjs/common';
 import { isObject, isPromiseLike } from '../../core/arguments.js';
 import { LockConfigError } from '../../core/lock.errors.js';
+import { LOG_CONTEXT } from '../../core/log-context.js';
 import { assertOptions } from '../../core/option.js';
 import { describeValue } from '../../core/runtime/shown-value.js';
+import { START_MS } from '../../redis/store-defaults.js';
 import { ASYNC_OPTIONS, asyncAdviceForUnknown, EXTRA_OPTIONS } from './module-option-table.js';
 import type { RedisLockModuleExtras, RedisLockModuleOptions } from './redis-lock.options.js';
 
@@ -106,13 +109,23 @@ function checkedFactory(make: Factory, options: ModuleAsyncOptions): Factory {
         `RedisLockModule.forRootAsync: ${describeValue(settings)} has no method createRedisLockOptions; add it, with the options as its result`,
       );
     }
-    const made = await make(...args);
-    if (isOptions(made)) return made;
     const maker = isFunction ? 'useFactory' : 'createRedisLockOptions';
+    const made = await notForEver(make(...args), maker);
+    if (isOptions(made)) return made;
     throw new LockConfigError(
       `RedisLockModule.forRootAsync: ${maker} returned ${described(made)}; it must return the options, ${exampleFor(made)}`,
     );
   };
+}
+
+/** Tells why an application does not start, because Nest waits for a factory without a word. */
+async function notForEver(made: unknown, maker: string): Promise<unknown> {
+  const timer = setTimeout(() => {
+    new Logger(LOG_CONTEXT).warn(
+      `RedisLockModule.forRootAsync: ${maker} has not returned the options for ${START_MS} ms, and the application starts only when it has; look for what it awaits`,
+    );
+  }, START_MS);
+  return Promise.resolve(made).finally(() => clearTimeout(timer));
 }
 
 function exampleFor(made: unknown): string {
