@@ -8,6 +8,8 @@ const ASYNC =
 const CLASS =
   '@Locked belongs on each method that needs the lock, not on the class or its constructor';
 const KEY = "@Locked takes a key, and then options: @Locked('stock:<id>', { waitMs: 0 })";
+const TIME = 'The lease is renewed while the method runs, so it needs no time: @Locked(key)';
+const LIST = "Several keys are a list, and options an object: @Locked(['a', 'b'], { waitMs: 0 })";
 const PARAMETER = "@KeyParam belongs on a parameter: async take(@KeyParam('id') id: string)";
 /** What a decorator is put on wrongly, and the sentence with which the compiler must end. */
 const MISUSES: readonly (readonly [what: string, member: string, sentence: string])[] = [
@@ -84,6 +86,9 @@ const MISUSES: readonly (readonly [what: string, member: string, sentence: strin
     `@Locked((id: number) => id) async m(id: number) { return id; }`,
     'The key function must return a key or a list of keys, and not a Promise',
   ],
+  ['a time after the key', `@Locked('k', 5000) async m() {}`, TIME],
+  ['a second key', `@Locked('a', 'b') async m() {}`, LIST],
+  ['a second list', `@Locked(['a'], ['b']) async m() {}`, LIST],
   ['@KeyParam on a method', `@KeyParam('id') async m() {}`, PARAMETER],
   ['@KeyParam on a property', `@KeyParam('id') m = 1;`, PARAMETER],
   [
@@ -126,6 +131,8 @@ beforeAll(async () => {
   });
   const unknown = `m(locks: LockService) { return locks.withLock('k', { waitMs: 5, ttl: 5 }, () => 1); }`;
   files.push(project.write('unknown.ts', `${imports}export class M { ${unknown} }\n`));
+  const ofLocked = `@Locked('k', { waitMs: 5, ttl: 5 }) async m() {}`;
+  files.push(project.write('option.ts', `${imports}export class M { ${ofLocked} }\n`));
   files.push(project.write('class.ts', `${imports}@Locked('k')\nexport class M {}\n`));
   files.push(project.write('bare.ts', `${imports}export class M { @Locked async m() {} }\n`));
   project.write('package.json', { type: 'module' });
@@ -164,6 +171,9 @@ it('the compiler ends with a sentence for an unknown option of withLock, at the 
     '  The last overload gave the following error.',
     `    Type 'number' is not assignable to type '"'ttl' is no option: waitMs limits the wait, maxHoldMs the work; the lease is renewed and needs no time"'.`,
   ]));
+
+it('the compiler ends with a sentence for an unknown option of @Locked', () =>
+  expect(errors.get('option')?.at(-1)).toContain("'ttl' is no option of @Locked: waitMs limits"));
 
 it('the compiler ends with a sentence for a class', () => expectLast('class', CLASS));
 

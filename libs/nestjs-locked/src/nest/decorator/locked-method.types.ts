@@ -31,6 +31,22 @@ export type ValidKey<Key> = Key extends LockKeys | ((...args: never) => LockKeys
     : "@Locked takes a key, and then options: @Locked('stock:<id>', { waitMs: 0 })";
 
 /**
+ * Options as they are; instead of other things, a sentence.
+ * @typeParam Allowed the options that there are
+ */
+export type ValidOptions<Options, Allowed> = Options extends number
+  ? 'The lease is renewed while the method runs, so it needs no time: @Locked(key)'
+  : Options extends string | readonly unknown[]
+    ? "Several keys are a list, and options an object: @Locked(['a', 'b'], { waitMs: 0 })"
+    : [Options] extends [never] // the compiler infers the type from this line
+      ? Options
+      : Allowed & {
+          [
+            Name in Exclude<keyof Options & string, keyof Allowed>
+          ]: `'${Name}' is no option of @Locked: waitMs limits the wait, maxHoldMs the work; the lease is renewed and needs no time`;
+        };
+
+/**
  * The target of a decorator that may be put there; anything else is refused. A decorator gets the class alone, or the
  * name as well, or also the descriptor of a method or accessor, or the position of a parameter.
  *

@@ -11,6 +11,7 @@ import type {
   LockedMethod,
   LockedMethodOf,
   ValidKey,
+  ValidOptions,
 } from './locked-method.types.js';
 import { registerLockedMethod } from './locked-methods.registry.js';
 import { methodKind } from './method-kind.js';
@@ -49,10 +50,10 @@ export function Locked<M extends AnyMethod>(
   key: LockKeys | ((...args: Parameters<M>) => LockKeys),
   options?: LockedOptions<FittingOnBusy<M>>,
 ): LockedMethodOf<M>;
-/** No call has this form: it ends the compiler's error about a wrong key with a sentence. */
-export function Locked<Key, Busy extends OnBusy>(
+/** No call has this form: it ends the compiler's error about a wrong key or options with a sentence. */
+export function Locked<Key, Options>(
   key: ValidKey<Key>,
-  options?: LockedOptions<Busy>,
+  options?: ValidOptions<Options, LockedOptions>,
 ): LockedMethod;
 export function Locked(...args: unknown[]) {
   assertCalled(args);
