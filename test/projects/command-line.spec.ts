@@ -414,13 +414,15 @@ describe('npx nestjs-locked', () => {
 
   it.each([
     [['lst'], "Unknown command 'lst': did you mean ls?"],
-    [['delete'], "Unknown command 'delete': there are ls, watch, inspect, graph, release"],
+    [['delete'], "Unknown command 'delete': write one of ls, watch, inspect, graph, release"],
     [[], 'Write a command: ls, watch, inspect, graph, release'],
     [['inspect'], 'inspect needs a key'],
     [['ls', 'a', 'b'], 'ls takes one argument, and not 2'],
     [['ls', '--yes'], '--yes belongs to release'],
     [['inspect', 'a', '--lease', 'b'], '--lease belongs to release'],
-    [['ls', '--all'], "Unknown option '--all'"],
+    [['ls', '--all'], "Unknown option '--all': write one of --redis, --prefix, --json"],
+    [['inspect', 'lock:{stock:1}'], "No key has '<', '{' or '}', as 'lock:{stock:1}' does"],
+    [['release', 'stock:*', '--yes'], 'a key is no pattern'],
     [['ls', 'lock:*'], 'it begins with the keyPrefix'],
     [['ls', 'stock:{*}'], "no key has '<', '{' or '}'"],
     [['release', 'stock:undefined', '--yes'], "its part 'undefined'"],
@@ -435,7 +437,10 @@ describe('npx nestjs-locked', () => {
     const args = [PROGRAM, 'ls', 'nothing:*'];
     const withUrl = (REDIS_URL: string): Promise<CommandResult> =>
       runCommand(process.execPath, args, LIBRARY, { REDIS_URL });
-    expect(await withUrl(redis.url)).toMatchObject({ code: 0, stderr: 'No lock is held.\n' });
+    expect(await withUrl(redis.url)).toMatchObject({
+      code: 0,
+      stderr: 'No lock is held that matches nothing:*, with --prefix lock:.\n',
+    });
     const wrong = await withUrl('localhost:6379');
     expect([wrong.code, wrong.stderr]).toEqual([
       2,
@@ -458,10 +463,14 @@ describe('npx nestjs-locked', () => {
     const server = await startRedisServer();
     expect(await run('redis://127.0.0.1:1', 'ls')).toMatchObject({
       code: 3,
-      stderr: 'Cannot connect to redis://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1\n',
+      stderr:
+        'Cannot connect to redis://127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; check the URL, and that Redis runs\n',
     });
     const user = await run(`redis://somebody:secret@127.0.0.1:${server.port}`, 'ls');
-    expect([user.code, user.stderr]).toEqual([3, expect.stringContaining('WRONGPASS')]);
+    expect([user.code, user.stderr]).toEqual([
+      3,
+      expect.stringMatching(/WRONGPASS.*; check user and password$/m),
+    ]);
     expect(user.stderr).not.toContain('secret');
     expect((await run(`${server.url}/99`, 'ls')).code).toBe(3);
     server.pause();

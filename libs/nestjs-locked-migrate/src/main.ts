@@ -1,6 +1,5 @@
 #!/usr/bin/env node
 import { writeFileSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { migrate } from './migrate.js';
 import { openProject } from './project.js';
@@ -28,13 +27,15 @@ try {
   else run(values.project, prefixFrom(values['key-prefix']), values.write);
 } catch (error) {
   console.error((error as Error).message);
+  console.error('npx nestjs-locked-migrate --help says more.');
   process.exitCode = 1;
 }
 
 function run(tsconfig: string, keyPrefix: 'default' | 'custom' | undefined, write: boolean): void {
-  const migration = migrate(openProject(tsconfig), keyPrefix);
+  const project = openProject(tsconfig);
+  const migration = migrate(project, keyPrefix);
   if (write) for (const [file, text] of migration.files) writeFileSync(file, text);
-  console.log(report(migration, dirname(resolve(tsconfig)), write));
+  console.log(report(migration, project.folder, write));
 }
 
 function prefixFrom(text: string | undefined): 'default' | 'custom' | undefined {

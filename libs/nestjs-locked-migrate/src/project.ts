@@ -12,12 +12,14 @@ export interface Project {
 }
 
 /**
- * Reads what a tsconfig.json includes.
+ * Reads what a tsconfig.json, or the one in a folder, includes.
  *
  * @throws Error if there is no such file, or if it cannot be read
  */
 export function openProject(tsconfig: string): Project {
-  const path = resolve(tsconfig);
+  const path = ts.sys.directoryExists(tsconfig)
+    ? resolve(tsconfig, 'tsconfig.json')
+    : resolve(tsconfig);
   if (!existsSync(path)) {
     throw new Error(
       `There is no ${path}: run this where your tsconfig.json is, or name one with --project`,

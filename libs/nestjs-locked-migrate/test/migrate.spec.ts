@@ -209,7 +209,7 @@ describe('nestjs-locked-migrate', () => {
     const project = new TemporaryProject();
     project.write('tsconfig.json', { compilerOptions: COMPILER_OPTIONS });
     project.write('main.ts', 'export const using = 1;');
-    const { code, stdout } = await project.node([MAIN], UNGUARDED);
+    const { code, stdout } = await project.node([MAIN, '--project', '.'], UNGUARDED);
     project.remove();
     expect([code, stdout]).toEqual([0, 'There is no use of murlock or redlock.\n']);
   });
@@ -226,7 +226,7 @@ describe('nestjs-locked-migrate', () => {
     ]);
     expect(await message('--key-prefix', 'mine')).toEqual([
       1,
-      "--key-prefix is 'mine': give default or custom\n",
+      "--key-prefix is 'mine': give default or custom\nnpx nestjs-locked-migrate --help says more.\n",
     ]);
     expect(await message('--wirte')).toEqual([1, expect.stringContaining("'--wirte'")]);
     project.remove();

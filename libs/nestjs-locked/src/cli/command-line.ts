@@ -70,6 +70,11 @@ export function readCommandLine(
     return { ...common, keyPrefix, name, pattern };
   }
   if (subject === undefined) throw new UsageError(`${name} needs a key: ${name} stock:42`);
+  if (/[<{}]/.test(subject)) {
+    throw new UsageError(
+      `No key has '<', '{' or '}', as ${quoted(subject)} does: write it with its values, and without the keyPrefix and the braces in Redis: ${name} stock:42`,
+    );
+  }
   assertLockKey(subject);
   const asked = { ...common, keyPrefix, key: subject };
   if (name === 'inspect') return { ...asked, name };
@@ -80,7 +85,10 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    const [, option] = /^Unknown option '(--?[^'=]*)/.exec((error as Error).message) ?? [];
+    if (option === undefined) throw new UsageError((error as Error).message);
+    const names = Object.keys(OPTIONS).map((name) => `--${name}`);
+    throw new UsageError(`Unknown option ${quoted(option)}: write one of ${names.join(', ')}`);
   }
 }
 
@@ -90,7 +98,7 @@ function commandOf(text: string | undefined): Command {
   if (name !== undefined) return name;
   const meant = closest(text, COMMANDS);
   const advice =
-    meant === undefined ? `there are ${COMMANDS.join(', ')}` : `did you mean ${meant}?`;
+    meant === undefined ? `write one of ${COMMANDS.join(', ')}` : `did you mean ${meant}?`;
   throw new UsageError(`Unknown command ${quoted(text)}: ${advice}`);
 }
 

@@ -17,10 +17,16 @@ import { shownJson, shownText } from './shown-text.js';
 import { terminalSize } from './terminal-size.js';
 
 /** Prints the locks that match the pattern. */
-export async function list(reader: LockReader, { pattern, json }: Asked<'ls'>): Promise<ExitCode> {
+export async function list(
+  reader: LockReader,
+  { pattern, keyPrefix, json }: Asked<'ls'>,
+): Promise<ExitCode> {
   const locks = inOrder(await reader.list(pattern));
   if (json) for (const lock of locks) console.log(lockJson(lock));
-  else if (locks.length === 0) console.error('No lock is held.');
+  else if (locks.length === 0)
+    console.error(
+      `No lock is held that matches ${shownText(pattern)}, with --prefix ${shownText(keyPrefix)}.`,
+    );
   else {
     const { columns = Infinity } = terminalSize() ?? {};
     console.log(lockTable(locks, columns).join('\n'));

@@ -6,7 +6,7 @@ import { openRedis } from '../redis/connection/server/open-redis.js';
 import { reasonOf } from '../redis/connection/server/reason-of.js';
 import type { RedisClient, RedisConnection } from '../redis/connection/server/redis-client.js';
 import { withinLimit } from '../redis/connection/silence/time-limit.js';
-import { isUnknownCommand } from '../redis/scripts/reply-error.js';
+import { isUnknownCommand, refusesUser } from '../redis/scripts/reply-error.js';
 import { LIMIT_MS } from './ask-redis.js';
 import { UsageError } from './usage-error.js';
 
@@ -66,7 +66,11 @@ export class OperatorServer {
       await this.redis.connect();
     } catch (error) {
       const reason = this.#failure ?? error; // ioredis only says that the connection was closed
-      throw wrongServer(reason, this.address) ?? reason;
+      const remedy = refusesUser(reason) ? 'user and password' : 'the URL, and that Redis runs';
+      throw (
+        wrongServer(reason, this.address) ??
+        new Error(`${reasonOf(reason).replace(/\.$/, '')}; check ${remedy}`, { cause: reason })
+      );
     }
     const { db = 0 } = this.redis.options;
     // ioredis has selected it, but version 5 stays in database 0 if the server refuses.
