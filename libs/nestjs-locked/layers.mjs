@@ -224,7 +224,7 @@ export const ROOMS = [
   // What leads the channels of events elsewhere.
   {
     name: 'opentelemetry',
-    rooms: ['core/events', 'core/time'],
+    rooms: ['core', 'core/events', 'core/time'],
     packages: ['@opentelemetry/api'],
   },
 

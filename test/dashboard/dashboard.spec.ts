@@ -240,6 +240,9 @@ describe('who may look', () => {
     await expect(make({ path: 'locks/*', authorize: () => 'read' })).rejects.toThrow(
       "Invalid option path: 'locks/*' must be a path",
     );
+    await expect(make({ path: '/locks', authorize: true })).rejects.toThrow(
+      'Invalid option authorize: true must be a function that says who asks',
+    );
     await expect(make({ path: '/locks', authorize: () => 'read', guard: 1 })).rejects.toThrow(
       LockConfigError,
     );
@@ -292,7 +295,7 @@ describe('who may look', () => {
     const response = await fetch(page);
     expect(response.status).toBe(500);
     expect(await response.text()).not.toContain('secret');
-    expect(logger.lines('nestjs-locked').join('\n')).toContain('authorize has failed');
+    expect(logger.lines('nestjs-locked').join('\n')).toContain('authorize has failed: ');
   });
 
   it('is asked with the request', async () => {

@@ -77,6 +77,13 @@ const isWithin = (inner: ReadableSpan, outer: ReadableSpan): boolean =>
   inner.parentSpanContext?.spanId === outer.spanContext().spanId &&
   inner.spanContext().traceId === outer.spanContext().traceId;
 
+it.each([
+  [{ tracer: {} }, "Unknown option 'tracer' of instrumentLocks: leave it out, or write one of"],
+  [{ tracerProvider: {} }, 'tracerProvider: an object must be a provider of OpenTelemetry'],
+])('wrong options are refused: %j', (options, message) => {
+  expect(() => instrumentLocks(options as never)).toThrow(message);
+});
+
 describe('the work of a leader', () => {
   it('is not inside the span of its hold, which lasts as long as it leads', async () => {
     const { tracer, locks, spanOf } = await start();

@@ -104,7 +104,7 @@ export class Dashboard {
       return operatorOf(await this.#options.authorize(request));
     } catch (cause) {
       // Whatever it is, it must not be told.
-      throw new Error('authorize has failed', { cause });
+      throw new Error(`authorize has failed: ${String(cause)}`, { cause });
     }
   }
 

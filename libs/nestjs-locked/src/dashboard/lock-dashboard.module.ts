@@ -60,7 +60,7 @@ export class LockDashboardModule
     super();
     if (options === undefined) {
       throw new LockConfigError(
-        "LockDashboardModule was imported without options; write LockDashboardModule.register({ path: '/locks', authorize })",
+        "LockDashboardModule was imported without options; write LockDashboardModule.register({ path: '/locks', authorize }), or return these from the useFactory of registerAsync: a body in braces needs 'return'",
       );
     }
     assertOptions(DASHBOARD_OPTIONS, options, { owner: 'LockDashboardModule' });

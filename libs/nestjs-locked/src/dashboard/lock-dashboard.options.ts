@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { callable, must, type OptionTable } from '../core/option.js';
+import { must, type OptionTable } from '../core/option.js';
 import type { DashboardRole } from './dashboard-messages.js';
 
 /** Somebody at the dashboard. */
@@ -47,8 +47,7 @@ export const DASHBOARD_OPTIONS: OptionTable<LockDashboardOptions> = {
   },
   authorize: {
     isRequired: true,
-    check: (name, value) =>
-      value === undefined ? must(TO_OPEN, () => false)(name, value) : callable(name, value),
+    check: must(TO_OPEN, (value) => typeof value === 'function'),
     otherNames: ['auth', 'guard', 'authorise'],
   },
   challenge: {

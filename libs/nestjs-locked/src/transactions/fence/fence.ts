@@ -127,7 +127,7 @@ function denied(table: string, cause: unknown): LockConfigError {
 
 function noTable(table: string, cause: unknown): LockConfigError {
   return new LockConfigError(
-    `The fence table '${table}' does not exist in this database: create it (nestjs-locked/transactions, or the files in nestjs-locked/sql), or name the connections that have it in fence.connections`,
+    `The fence table '${table}' does not exist in this database: create it with createFenceTable of nestjs-locked/transactions, or with the files in nestjs-locked/sql, or name the connections that have it in fence.connections`,
     undefined,
     { cause },
   );
