@@ -307,7 +307,7 @@ describe('a lost lock', () => {
     const lock = await a.engine.acquire('k', { label: 'nightly', maxHoldMs: 1_000 });
     await clock.advance(1_000);
     const message =
-      "Lock 'k' of 'nightly' was lost (max-hold): the work took longer than maxHoldMs (1000); set a longer one, or end the work when lock.signal aborts";
+      "Lock 'k' of 'nightly' was lost (max-hold): the work took longer than maxHoldMs (1000), or the lock of acquire was not released; release it in a finally block, end the work when lock.signal aborts, or set a longer one";
     expect(() => lock.assertHeld()).toThrow(message);
     expect(a.events).toMatchObject([
       { type: 'lost', key: 'k', label: 'nightly', error: { message } },
