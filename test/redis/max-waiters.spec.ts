@@ -59,7 +59,7 @@ describe('maxWaiters', () => {
       holder: { pid: process.pid, label: 'nightly report' },
       message: expect.stringMatching(
         new RegExp(
-          `^Lock '${key}' was not requested: 3 calls of this process wait for it already, and maxWaiters is 3; the holder is process ${process.pid} on .*, 'nightly report'; requested by StockService.take$`,
+          `^Lock '${key}' was not requested: 3 calls of this process wait for it already, and maxWaiters is 3; try again later, or set a higher one; the holder is process ${process.pid} on .*, 'nightly report'; requested by StockService.take$`,
         ),
       ),
     });

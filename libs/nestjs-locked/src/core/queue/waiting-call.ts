@@ -204,7 +204,7 @@ export function tooManyWaiters(key: string, count: number, maxWaiters: number): 
   const wait =
     count === 1 ? 'one call of this process waits' : `${count} calls of this process wait`;
   return new LockQueueFullError(
-    `Lock '${key}' was not requested: ${wait} for it already, and maxWaiters is ${maxWaiters}`,
+    `Lock '${key}' was not requested: ${wait} for it already, and maxWaiters is ${maxWaiters}; try again later, or set a higher one`,
     key,
   );
 }
