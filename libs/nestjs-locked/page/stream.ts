@@ -11,11 +11,15 @@ export interface StreamListener {
 /** How long to wait before a stream that was refused is asked for again. */
 const RETRY_MS = 5_000;
 
+/** How long a connection may be away unseen: the server ends it again and again, to ask who watches. */
+const UNSEEN_MS = 3_000;
+
 /** The stream of events, while the page is seen and not paused. */
 export class Stream {
   readonly #listener: StreamListener;
   #source: EventSource | undefined;
   #retry: number | undefined;
+  #away: number | undefined;
   #filter = '*';
   #isPaused = false;
 
@@ -42,6 +46,7 @@ export class Stream {
 
   #connect(): void {
     clearTimeout(this.#retry);
+    this.#isBack();
     this.#source?.close();
     this.#source = undefined;
     if (this.#isPaused) return this.#listener.state('paused', '');
@@ -52,15 +57,26 @@ export class Stream {
     for (const event of ['hello', 'look', 'log'] as const) {
       source.addEventListener(event, ({ data }: MessageEvent<string>) => {
         if (source !== this.#source) return;
-        if (event === 'hello') this.#listener.state('live', '');
+        if (event === 'hello') {
+          this.#isBack();
+          this.#listener.state('live', '');
+        }
         this.#listener.message(event, JSON.parse(data));
       });
     }
     source.addEventListener('error', () => {
       if (source !== this.#source) return;
-      if (source.readyState === EventSource.CLOSED) void this.#refused(source);
-      else this.#listener.state('connecting', '');
+      if (source.readyState === EventSource.CLOSED) {
+        this.#isBack();
+        return void this.#refused(source);
+      }
+      this.#away ??= window.setTimeout(() => this.#listener.state('connecting', ''), UNSEEN_MS);
     });
+  }
+
+  #isBack(): void {
+    clearTimeout(this.#away);
+    this.#away = undefined;
   }
 
   /** Finds out why: an EventSource does not tell. */

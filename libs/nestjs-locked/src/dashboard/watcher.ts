@@ -2,8 +2,11 @@ import type { ServerResponse } from 'node:http';
 import { systemClock } from '../core/time/clock.js';
 import type { DashboardRole } from './dashboard-messages.js';
 
-/** After that, the browser connects again, and whether it may look is asked again. */
-const LONGEST_MS = 300_000;
+/**
+ * After that, the browser connects again, and whether it may look is asked again: of the new request, because the old
+ * one has the session of its beginning.
+ */
+const LONGEST_MS = 30_000;
 
 /** How long a client may read nothing. */
 const STALLED_MS = 30_000;
