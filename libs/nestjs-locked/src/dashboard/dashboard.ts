@@ -2,7 +2,6 @@ import { Logger } from '@nestjs/common';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import { assertKeyPattern, assertLockKey } from '../core/keys/lock-key.js';
-import { LockKeyError, LockStoreError } from '../core/lock.errors.js';
 import { LOG_CONTEXT } from '../core/log-context.js';
 import type { LockService } from '../nest/lock.service.js';
 import { isOfOtherSite, isOfSameOrigin, operatorOf } from './access.js';
@@ -13,13 +12,13 @@ import type { DashboardOperator, LockDashboardOptions } from './lock-dashboard.o
 import { OperatorLog } from './operator-log.js';
 import { pageFile } from './page-file.js';
 import { readJson } from './read-json.js';
-import { Refusal } from './refusal.js';
+import { Refusal, told } from './refusal.js';
 import { releaseLock } from './release-lock.js';
 import { shownQueue } from './shown-lock.js';
 import { STREAM_HEADERS } from './watcher.js';
 
 /** The names below our path. All others are left to the application. */
-const PARTS = 'page\\.css|page\\.js|events|lock|release';
+export const PARTS = ['page.css', 'page.js', 'events', 'lock', 'release'];
 
 const LONGEST_FILTER = 200;
 const MOST_ASTERISKS = 3;
@@ -49,9 +48,9 @@ export class Dashboard {
 
   constructor(options: LockDashboardOptions) {
     this.#options = options;
-    const path = options.path.replaceAll('.', '\\.');
-    // After a global prefix and a version. Routers ignore case.
-    this.#ownPath = new RegExp(`^[^?#]*${path}(?:/(${PARTS}|))?(?:\\?([^#]*))?$`, 'i');
+    const own = `${options.path}(?:/(${PARTS.join('|')}|))?`.replaceAll('.', '\\.');
+    // After a global prefix and a version, which the router has compared. Routers ignore case.
+    this.#ownPath = new RegExp(`^[^?#]*${own}(?:\\?([^#]*))?$`, 'i');
   }
 
   open(locks: LockService): void {
@@ -193,11 +192,4 @@ function assertFilter(filter: string): void {
     400,
     `A filter has ${LONGEST_FILTER} characters and ${MOST_ASTERISKS} asterisks at the most.`,
   );
-}
-
-/** @returns undefined for what nobody may be told: an error of `authorize`, or of ours */
-function told(error: unknown): [status: number, message: string] | undefined {
-  if (error instanceof Refusal) return [error.status, error.message];
-  if (error instanceof LockKeyError) return [400, error.message];
-  return error instanceof LockStoreError ? [503, error.message] : undefined;
 }

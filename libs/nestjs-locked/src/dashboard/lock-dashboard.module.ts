@@ -7,6 +7,7 @@ import {
   type OnModuleDestroy,
   type OnModuleInit,
   Optional,
+  RequestMethod,
 } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { LockConfigError } from '../core/lock.errors.js';
@@ -14,7 +15,7 @@ import { hasLockOverview } from '../core/lock-overview.js';
 import { assertOptions } from '../core/option.js';
 import { findLockService, noLockModule } from '../nest/decorator/find-lock-service.js';
 import type { LockService } from '../nest/lock.service.js';
-import { Dashboard } from './dashboard.js';
+import { Dashboard, PARTS } from './dashboard.js';
 import { DASHBOARD_OPTIONS, type LockDashboardOptions } from './lock-dashboard.options.js';
 
 const OPTIONS_TOKEN = Symbol.for('nestjs-locked/LockDashboardOptions');
@@ -72,8 +73,11 @@ export class LockDashboardModule
   /** Mounts the page as a middleware, in which no guard, pipe, interceptor or filter of the application has a part. */
   configure(consumer: MiddlewareConsumer): void {
     const { path } = this.#options;
-    // With Fastify, a path does not stand for those below it.
-    consumer.apply(this.#dashboard.middleware).forRoutes(path, `${path}/*part`);
+    // A path without a method stands for all that are below it.
+    const routes = ['', ...PARTS].map((part) => `${path}${part && `/${part}`}`);
+    consumer
+      .apply(this.#dashboard.middleware)
+      .forRoutes(...routes.map((route) => ({ path: route, method: RequestMethod.ALL })));
   }
 
   /** Begins to record what happens to the locks. */
