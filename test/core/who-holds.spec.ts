@@ -10,6 +10,7 @@ import type {
   LockServiceOptions,
 } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
+import type { LockOverview } from '../../libs/nestjs-locked/src/core/lock-overview.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { leaseToken } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import { InMemoryLockStore } from '../../libs/nestjs-locked/src/testing/in-memory-lock-store.js';
@@ -37,6 +38,9 @@ function start(options: LockServiceOptions = {}) {
 
 const labelIn = async (engine: LockEngine, key = 'k') => (await engine.inspect(key))?.holder?.label;
 const waitersIn = async (engine: LockEngine) => (await engine.inspect('k'))?.waiters;
+
+const overviewOf = async (engine: LockEngine, pattern: string, most: number) =>
+  (await engine.overviews([pattern], most))[0] as LockOverview;
 
 /** A call that never gets the lock fails when the test ends, unnoticed. */
 const waitFor = (engine: LockEngine, options: LockOptions = {}) => {
@@ -408,13 +412,13 @@ describe('an overview', () => {
       [a.engine, 2],
       [b.engine, 2],
     ] as const) {
-      const { held, waiting: counted, oldestWaitMs, locks } = await engine.overview('*', 9);
+      const { held, waiting: counted, oldestWaitMs, locks } = await overviewOf(engine, '*', 9);
       expect([held, counted, oldestWaitMs]).toEqual([2, waiting, 1_000]);
       expect(locks.map(({ key }) => key)).toEqual(['k', 'free']);
       expect(locks[0]?.waiters).toBe((await engine.inspect('k'))?.waiters);
     }
-    expect((await a.engine.overview('*', 1)).locks).toHaveLength(1);
-    expect(await a.engine.overview('f*', 9)).toMatchObject({
+    expect((await overviewOf(a.engine, '*', 1)).locks).toHaveLength(1);
+    expect(await overviewOf(a.engine, 'f*', 9)).toMatchObject({
       held: 1,
       waiting: 0,
       oldestWaitMs: 0,
@@ -434,7 +438,7 @@ describe('an overview', () => {
       return clock.advance(10);
     };
     for (const key of ['long', 'wanted', 'most', 'most']) await wait(key);
-    const { locks: shown } = await b.engine.overview('*', 9);
+    const { locks: shown } = await overviewOf(b.engine, '*', 9);
     expect(shown.map(({ key }) => key)).toEqual(['most', 'long', 'wanted', 'old', 'new']);
   });
 });

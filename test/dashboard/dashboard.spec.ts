@@ -1,13 +1,20 @@
 /** The dashboard over HTTP, on Express and on Fastify, with a real Redis. */
 import { describe, expect, it } from '@jest/globals';
-import { Controller, Get, type INestApplication, Module, VersioningType } from '@nestjs/common';
+import {
+  All,
+  Controller,
+  Get,
+  type INestApplication,
+  Module,
+  VersioningType,
+} from '@nestjs/common';
 import { APP_GUARD } from '@nestjs/core';
-import { ExpressAdapter } from '@nestjs/platform-express';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { LockConfigError, LockKeyError, LockService, RedisLockModule } from 'nestjs-locked';
 import { LockDashboardModule, type LockDashboardOptions } from 'nestjs-locked/dashboard';
 import { LockTestingModule } from 'nestjs-locked/testing';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   LogMessage,
@@ -46,7 +53,15 @@ class Neighbours {
     return 'smith';
   }
 
-  @Get('locks/keys/1')
+  @All([
+    'locks/keys/1',
+    'locks/7/locks',
+    'locks/7/locks/events',
+    'shop/locks',
+    'shop/locks/page.js',
+    'locks/events/1',
+    'locks/locks',
+  ])
   below(): string {
     return 'below';
   }
@@ -99,6 +114,11 @@ async function confirmed(page: string, key: string) {
   return { key, confirmation: key, leaseId, fencingToken };
 }
 
+/** How many keys a database has. */
+function keysIn(keyspace: string): number {
+  return Number(/^db0:keys=(\d+)/m.exec(keyspace)?.[1] ?? 0);
+}
+
 describe.each(PLATFORMS)('on %s', (platform) => {
   it('answers with the page and its files, which run nothing but themselves', async () => {
     const { page } = await start({ platform });
@@ -132,10 +152,57 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   it('leaves other routes to the application, also those that begin alike', async () => {
     const { url } = await start({ platform, options: { authorize: () => undefined } });
     expect(await (await fetch(`${url}/locksmith`)).text()).toBe('smith');
-    expect(await (await fetch(`${url}/locks/keys/1`)).text()).toBe('below');
     expect((await fetch(`${url}/lock`)).status).toBe(404);
     expect((await fetch(`${url}/locks/`)).status).toBe(403);
   });
+
+  it.each(['', 'api', 'locks', 'api/:version'])(
+    'answers exactly its own paths, with the prefix "%s"',
+    async (prefix) => {
+      const { url } = await start({
+        platform,
+        options: { authorize: () => undefined },
+        configure: (app) => prefix !== '' && app.setGlobalPrefix(prefix),
+      });
+      const base = prefix === '' ? url : `${url}/${prefix.replace(':version', '7')}`;
+      const statusOf = async (path: string, method = 'GET') =>
+        (await fetch(base + path, { method, redirect: 'manual' })).status;
+      for (const end of ['', '?a=1', '?a=/locks/events']) {
+        for (const part of ['', '/', '/page.css', '/page.js', '/events', '/lock', '/release']) {
+          expect([part, end, await statusOf(`/locks${part}${end}`)]).toEqual([part, end, 403]);
+        }
+        for (const path of [
+          'locks/keys/1',
+          'locks/7/locks',
+          'locks/7/locks/events',
+          'shop/locks',
+          'shop/locks/page.js',
+          'locks/events/1',
+          'locks/locks',
+        ]) {
+          for (const method of ['GET', 'POST']) {
+            const answer = await fetch(`${base}/${path}${end}`, { method });
+            expect([path, method, await answer.text()]).toEqual([path, method, 'below']);
+          }
+        }
+        for (const path of [
+          '/locks//',
+          '/locks/pageXcss',
+          '/locks/events/',
+          '/7/locks',
+          '/locks/page',
+        ]) {
+          expect([path, await statusOf(path + end)]).toEqual([path, 404]);
+        }
+      }
+      if (prefix !== '') {
+        for (const path of ['locks', 'locks/', 'locks/events'].filter(
+          (it) => !prefix.startsWith(it),
+        ))
+          expect([path, (await fetch(`${url}/${path}`)).status]).toEqual([path, 404]);
+      }
+    },
+  );
 
   it.each([
     ['a global prefix', (app: INestApplication) => app.setGlobalPrefix('api'), '/api'],
@@ -223,6 +290,46 @@ describe.each(PLATFORMS)('on %s', (platform) => {
     expect((await release(page, 'x'.repeat(200_000))).status).toBeGreaterThanOrEqual(400);
     expect((await release(page, '{')).status).toBe(400);
     expect((await release(page, await confirmed(page, key))).status).toBe(200);
+  });
+});
+
+describe('a body that the application has read', () => {
+  const read: Record<string, (app: NestExpressApplication) => unknown> = {
+    'as text': (app) => app.useBodyParser('text', { type: '*/*' }),
+    'as bytes': (app) => app.useBodyParser('raw', { type: '*/*' }),
+    'as JSON that need not be an object': (app) => app.useBodyParser('json', { strict: false }),
+    'by somebody who has thrown it away': (app) =>
+      app.use((request: IncomingMessage, _: unknown, next: () => void) => {
+        request.resume().once('end', next);
+      }),
+  };
+
+  it.each(Object.keys(read))('%s is understood, or refused', async (how) => {
+    const { page, locks, logger } = await start({
+      configure: (app) => {
+        Object.assign((app as unknown as { appOptions: object }).appOptions, { bodyParser: false });
+        read[how]?.(app as NestExpressApplication);
+      },
+    });
+    const key = uniqueKey();
+    const lock = await locks.acquire(key);
+    for (const body of ['"a"', '7', 'null', '[]', '{}', '""']) {
+      expect([body, (await release(page, body)).status]).toEqual([body, 400]);
+    }
+    const isThere = !how.startsWith('by');
+    const { status } = await release(page, await confirmed(page, key));
+    expect(status).toBe(isThere ? 200 : 400);
+    expect(lock.isHeld).toBe(!isThere);
+    expect(logger.lines('nestjs-locked').join()).not.toContain('could not answer');
+  });
+
+  it.each(PLATFORMS)('is refused without a stack if it cannot be read, on %s', async (platform) => {
+    const { page } = await start({ platform });
+    for (const body of ['{', '{"key":', 'x'.repeat(200_000), '\u0000']) {
+      const { status, text } = await release(page, body);
+      expect([400, 413]).toContain(status);
+      expect(text).not.toMatch(/node_modules|\bat |\.js/);
+    }
   });
 });
 
@@ -606,6 +713,51 @@ describe('the stream', () => {
     const after = await scans();
     await sleep(1_500);
     expect(await scans()).toBe(after);
+  });
+
+  it('costs one scan, however many filters there are', async () => {
+    const { page } = await start();
+    const others = new OtherProcesses(server.admin);
+    const group = uniqueKey('group');
+    await others.holdAll(Array.from({ length: 40 }, (_, i) => `${group}:${i}`));
+    const streams: EventStream[] = [];
+    for (let i = 0; i < 20; i++)
+      streams.push(await EventStream.open(`${page}events?filter=${group}:${i}`));
+    const countOf = async (command: string) => {
+      const stats = await server.admin.info('commandstats');
+      return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+    };
+    const shown = ({ events }: EventStream) => events.filter(({ event }) => event === 'look');
+    await eventually(() => {
+      for (const stream of streams) expect(shown(stream).length).toBeGreaterThan(0);
+    });
+    const [first] = streams as [EventStream];
+    const [looks, scans, gets] = [shown(first).length, await countOf('scan'), await countOf('get')];
+    const total = keysIn(await server.admin.info('keyspace'));
+    await eventually(() => expect(shown(first).length).toBeGreaterThan(looks + 2));
+    const seen = shown(first).length - looks + 1;
+    expect((await countOf('scan')) - scans).toBeLessThanOrEqual(
+      seen * (Math.ceil(total / 500) + 2),
+    );
+    expect((await countOf('get')) - gets).toBeLessThanOrEqual(seen * (total + 20));
+    for (const [i, stream] of streams.entries()) {
+      const { locks, matching, totals } = shown(stream).at(-1)?.data as LookMessage;
+      expect([matching, ...locks.map(({ key }) => key)]).toEqual([1, `${group}:${i}`]);
+      expect(totals?.held).toBeGreaterThanOrEqual(40);
+    }
+  });
+
+  it('goes on for others if somebody has a filter that can match no key', async () => {
+    const { url } = await startHttp({
+      imports: [
+        locksModule('shop'),
+        LockDashboardModule.register({ path: '/locks', service: 'shop', authorize: () => 'read' }),
+      ],
+    });
+    const wrong = await EventStream.open(`${url}/locks/events?filter=shop:*`);
+    const right = await EventStream.open(`${url}/locks/events?filter=a*`);
+    await wrong.next<LookMessage>('look', ({ problem }) => expect(problem).toContain('keyPrefix'));
+    await right.next<LookMessage>('look', ({ problem }) => expect(problem).toBeNull());
   });
 
   it('says that Redis does not answer, and goes on when it does', async () => {

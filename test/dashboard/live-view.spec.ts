@@ -1,4 +1,5 @@
-import { expect, it } from '@jest/globals';
+import { expect, it, jest } from '@jest/globals';
+import { Logger } from '@nestjs/common';
 import { LockStoreError } from 'nestjs-locked';
 import { once } from 'node:events';
 import { createServer, type ServerResponse } from 'node:http';
@@ -29,7 +30,7 @@ async function watch(look: () => Promise<LockOverview>) {
   const history = new History(undefined);
   const view = new LiveView({
     service: undefined,
-    locks: { [LOCK_OVERVIEW]: look },
+    locks: { [LOCK_OVERVIEW]: async () => [await look()] },
     history,
     log,
   });
@@ -74,6 +75,15 @@ it('leaves Redis its time after a look that took long', async () => {
   await eventually(() => expect(looks.length).toBeGreaterThan(1));
   const [first, second] = looks as [number, number];
   expect(second - first).toBeGreaterThan(2_400);
+});
+
+it('tells nobody about a failure of its own, which is in the log', async () => {
+  const logged = jest.spyOn(Logger.prototype, 'error').mockImplementation(() => {});
+  afterTest(() => logged.mockRestore());
+  const { seen } = await watch(() => Promise.reject(new TypeError('secret')));
+  await eventually(() => expect(seen()).toContain('"problem":"The locks cannot be shown.'));
+  expect(seen()).not.toContain('secret');
+  expect(logged.mock.calls.join()).toContain('secret');
 });
 
 it('tells what operators did although each look fills the connection', async () => {

@@ -5,6 +5,7 @@ import {
   labelOf,
   leaseToken,
 } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import type { LockSurvey } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
 import type { Granted, Queued } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { type ContractStores, LEASE_MS, LONG_MS, Party, type Rule } from './contract-party.js';
 import { HAND_OFF_RULES } from './hand-off-rules.js';
@@ -535,15 +536,29 @@ const RULES: Readonly<Record<string, Rule>> = {
     await b.queued();
     const other = await a.at(`${key}:other`).acquired(LONG_MS);
     await b.store.inspector.revoke(`${key}:other`);
-    const { locks, isPartial } = await b.store.inspector.survey(`${key}*`, 9);
+    const survey = async (...patterns: string[]) =>
+      (await b.store.inspector.survey(patterns, 9)) as LockSurvey[];
+    const [{ locks, isPartial }, none, some] = (await survey(`${key}*`, `${key}?`, `${key}:*`)) as [
+      LockSurvey,
+      LockSurvey,
+      LockSurvey,
+    ];
     equal(isPartial, false);
     deepEqual([...locks.keys()].sort(), [key, `${key}:other`]);
     const { value, waiters, waitedMs = NaN } = locks.get(key) ?? {};
     deepEqual([value, waiters], [held.token, 1]);
     ok(waitedMs >= 0 && waitedMs < 60_000);
     notEqual(locks.get(`${key}:other`)?.value, other.token);
-    deepEqual((await b.store.inspector.survey(`${key}?`, 9)).locks.size, 0);
-    deepEqual((await b.store.inspector.survey(`${key}*`, 1)).isPartial, true);
+    equal(none.locks.size, 0);
+    deepEqual([...some.locks.keys()], [`${key}:other`]);
+    const limited = (await b.store.inspector.survey([`${key}*`, `${key}:*`], 1)) as LockSurvey[];
+    deepEqual(
+      limited.map((it) => [it.isPartial, it.locks.size]),
+      [
+        [true, 1],
+        [false, 1],
+      ],
+    );
   },
   'inspect() and list() show the holder, and who waits': async ({ a, b, key }) => {
     equal(await b.store.inspector.inspect(key), undefined);
@@ -613,8 +628,11 @@ const RULES: Readonly<Record<string, Rule>> = {
     for (const [pattern, expected] of Object.entries(PATTERNS)) {
       const found: string[] = [];
       for await (const other of b.store.inspector.list(`${key}:${pattern}`)) found.push(other);
-      const fits = found.map((other) => other.slice(key.length + 1));
-      deepEqual([pattern, ...fits.sort()], [pattern, ...expected.toSorted()]);
+      const [survey] = await b.store.inspector.survey([`${key}:${pattern}`], 99);
+      for (const names of [found, [...(survey as LockSurvey).locks.keys()]]) {
+        const fits = names.map((other) => other.slice(key.length + 1));
+        deepEqual([pattern, ...fits.sort()], [pattern, ...expected.toSorted()]);
+      }
     }
   },
 };

@@ -116,7 +116,7 @@ const noInspector: LockInspector = {
   evictionPolicy: async () => undefined,
   inspect: async () => undefined,
   list: async function* () {},
-  survey: async () => ({ locks: new Map(), isPartial: false }),
+  survey: async (patterns) => patterns.map(() => ({ locks: new Map(), isPartial: false })),
   revoke: async () => undefined,
   ask: async () => [],
   answer: async () => {},

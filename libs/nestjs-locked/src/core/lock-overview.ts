@@ -1,3 +1,4 @@
+import type { LockKeyError } from './lock.errors.js';
 import type { LockInfo, LockWait } from './lock-info.js';
 
 /** The method of a lock service that the dashboard calls. */
@@ -42,10 +43,13 @@ export interface OverviewLock extends LockInfo {
 /** A lock service, as the dashboard sees it. */
 export interface HasLockOverview {
   /**
-   * @param pattern as in `LockService.list` @param most how many locks are named
-   * @throws LockKeyError · LockStoreError
+   * @param patterns as in `LockService.list` @param most how many locks of each are named
+   * @returns what each pattern has found, in one look, or why it can match no key @throws LockStoreError
    */
-  [LOCK_OVERVIEW](pattern: string, most: number): Promise<LockOverview>;
+  [LOCK_OVERVIEW](
+    patterns: readonly string[],
+    most: number,
+  ): Promise<(LockOverview | LockKeyError)[]>;
 }
 
 export function hasLockOverview(value: unknown): value is HasLockOverview {

@@ -2,18 +2,19 @@ import { Logger } from '@nestjs/common';
 import type { ServerResponse } from 'node:http';
 import { hostname } from 'node:os';
 import { inspect } from 'node:util';
+import { LockKeyError } from '../core/lock.errors.js';
 import {
   type AskedHolders,
   type HasLockOverview,
   LOCK_OVERVIEW,
   type LockOverview,
-  type OverviewLock,
 } from '../core/lock-overview.js';
 import { LOG_CONTEXT } from '../core/log-context.js';
 import { systemClock } from '../core/time/clock.js';
 import type { DashboardRole, HelloMessage, LookMessage } from './dashboard-messages.js';
 import type { History } from './history.js';
 import type { OperatorLog } from './operator-log.js';
+import { told } from './refusal.js';
 import { shownLock } from './shown-lock.js';
 import { waitGraph } from './wait-graph.js';
 import { Watcher } from './watcher.js';
@@ -94,12 +95,11 @@ export class LiveView {
     if (this.#isLooking || this.#cancelPause !== undefined || this.#isClosed) return;
     this.#isLooking = true;
     const from = systemClock.now();
-    const failed = (error: unknown): boolean => {
-      this.#logger.error(`The dashboard could not show the locks: ${inspect(error)}`);
-      return false;
-    };
     void this.#lookForAll()
-      .catch(failed)
+      .catch((error: unknown) => {
+        this.#logFailure(error);
+        return false;
+      })
       .then((hasSeen) => {
         this.#isLooking = false;
         const tookMs = hasSeen ? systemClock.now() - from : 0;
@@ -124,33 +124,41 @@ export class LiveView {
     const { history } = this.#options;
     const filters = new Set([...this.#watchers].map(({ filter }) => filter));
     for (const filter of this.#last.keys()) if (!filters.has(filter)) this.#last.delete(filter);
-    const all = await this.#look(ALL);
-    if (typeof all !== 'string') history.look(all.overview);
+    filters.add(ALL);
+    const look = await this.#look([...filters]);
+    if (typeof look !== 'string') history.look(look.overviews.get(ALL) as LockOverview);
     for (const filter of filters) {
-      const view = filter === ALL ? all : await this.#look(filter);
-      const json = JSON.stringify({ ...messageOf(all, view), history: history.shown() });
+      const interested = [...this.#watchers].filter((watcher) => watcher.filter === filter);
+      if (interested.length === 0) continue;
+      const json = JSON.stringify({ ...messageOf(look, filter), history: history.shown() });
       this.#last.set(filter, json);
-      for (const watcher of this.#watchers) {
-        if (watcher.filter !== filter) continue;
+      for (const watcher of interested) {
         this.#sendLog(watcher); // first, because there may be no room after the look
         watcher.send('look', json);
       }
     }
-    return typeof all !== 'string';
+    return typeof look !== 'string';
   }
 
   /** @returns why it failed, if it did */
-  async #look(filter: string): Promise<Look | string> {
+  async #look(filters: readonly string[]): Promise<Look | string> {
     const at = systemClock.wallNow();
     const from = systemClock.now();
     try {
-      const overview = await this.#options.locks[LOCK_OVERVIEW](filter, MOST_LOCKS);
+      const seen = await this.#options.locks[LOCK_OVERVIEW](filters, MOST_LOCKS);
+      const overviews = new Map(filters.map((filter, i) => [filter, seen[i]]));
       // What the processes say is the same for every filter.
-      const asked = filter === ALL ? await overview.ask() : undefined;
-      return { at, tookMs: systemClock.now() - from, overview, asked };
+      const asked = await (overviews.get(ALL) as LockOverview).ask();
+      return { at, tookMs: systemClock.now() - from, overviews, asked };
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      const [, message] = told(error) ?? [];
+      if (message === undefined) this.#logFailure(error);
+      return message ?? 'The locks cannot be shown. The log has the reason.';
     }
+  }
+
+  #logFailure(error: unknown): void {
+    this.#logger.error(`The dashboard could not show the locks: ${inspect(error)}`);
   }
 
   #sendLog(watcher: Watcher): void {
@@ -163,25 +171,29 @@ export class LiveView {
 interface Look {
   readonly at: number;
   readonly tookMs: number;
-  readonly overview: LockOverview;
-  readonly asked: AskedHolders | undefined;
+  /** By their filters, that of all locks included, or why a filter can match none. */
+  readonly overviews: ReadonlyMap<string, LockOverview | LockKeyError | undefined>;
+  readonly asked: AskedHolders;
 }
 
-function messageOf(all: Look | string, view: Look | string): Omit<LookMessage, 'history'> {
-  if (typeof all === 'string' || typeof view === 'string') {
-    const problem = typeof all === 'string' ? all : (view as string);
-    const nothing = { totals: null, matching: 0, locks: [], waits: [] };
-    return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
-  }
-  const { held, waiting, oldestWaitMs, isPartial } = all.overview;
-  const { waits = [], present = (lock: OverviewLock) => lock } = all.asked ?? {};
+function messageOf(look: Look | string, filter: string): Omit<LookMessage, 'history'> {
+  if (typeof look === 'string') return problemMessage(look);
+  const view = look.overviews.get(filter) as LockOverview | LockKeyError;
+  if (view instanceof LockKeyError) return problemMessage(view.message);
+  const { held, waiting, oldestWaitMs, isPartial } = look.overviews.get(ALL) as LockOverview;
+  const { waits, present } = look.asked;
   return {
-    at: view.at,
-    tookMs: view.tookMs,
+    at: look.at,
+    tookMs: look.tookMs,
     problem: null,
     totals: { held, waiting, oldestWaitMs, isPartial },
-    matching: view.overview.held,
-    locks: view.overview.locks.map((lock) => shownLock(present(lock))),
+    matching: view.held,
+    locks: view.locks.map((lock) => shownLock(present(lock))),
     waits: waitGraph(waits),
   };
+}
+
+function problemMessage(problem: string): Omit<LookMessage, 'history'> {
+  const nothing = { totals: null, matching: 0, locks: [], waits: [] };
+  return { at: systemClock.wallNow(), tookMs: 0, problem, ...nothing };
 }

@@ -321,8 +321,11 @@ export class LockService implements HasLockRunner, HasLockHealth, HasLockOvervie
   }
 
   /** For `nestjs-locked/dashboard`; not part of the public contract. @hidden */
-  [LOCK_OVERVIEW](pattern: string, most: number): Promise<LockOverview> {
-    return LockService.#engineOf(this).overview(pattern, most);
+  [LOCK_OVERVIEW](
+    patterns: readonly string[],
+    most: number,
+  ): Promise<(LockOverview | LockKeyError)[]> {
+    return LockService.#engineOf(this).overviews(patterns, most);
   }
 
   /** Who holds the key, as far as Redis knows. @returns null if nobody does */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { LockKeyError } from '../core/lock.errors.js';
+import { globPattern } from '../core/runtime/glob-pattern.js';
 import { quoted } from '../core/runtime/quoted.js';
 import {
   type Asked,
@@ -141,7 +142,8 @@ export class RedisLockInspector implements LockInspector {
   }
 
   async *list(pattern: string): AsyncIterable<string> {
-    this.#assertPattern(pattern);
+    const problem = this.#problemOf(pattern);
+    if (problem !== undefined) throw problem;
     const seen = new Set<string>();
     for (const server of await this.#options.servers.each()) {
       for await (const page of this.#pagesOn(server, `{${pattern}}`)) {
@@ -155,46 +157,39 @@ export class RedisLockInspector implements LockInspector {
     }
   }
 
-  async survey(pattern: string, most: number): Promise<LockSurvey> {
-    this.#assertPattern(pattern);
-    const locks = new Map<string, SurveyedLock>();
-    const entry = (key: string): SurveyedLock | undefined => {
-      const known = locks.get(key);
-      if (known !== undefined || locks.size === most) return known;
-      const added = { value: undefined, waiters: 0, waitedMs: 0 };
-      locks.set(key, added);
-      return added;
-    };
-    const look = (names: readonly string[]): CommandOf<Looks> => {
-      const send = (redis: RedisConnection): Promise<Looks> =>
-        lookAtLocks(redis, this.#options.keys, names);
-      return { action: 'look at the locks', keys: [], send };
-    };
-    let isPartial = false;
-    for (const server of await this.#options.servers.each()) {
+  async survey(patterns: readonly string[], most: number): Promise<(LockSurvey | LockKeyError)[]> {
+    const surveys = patterns.map(
+      (pattern) => this.#problemOf(pattern) ?? new Survey(pattern, most),
+    );
+    const open = surveys.filter((survey) => survey instanceof Survey);
+    const { keys, servers } = this.#options;
+    for (const server of open.length === 0 ? [] : await servers.each()) {
       // The queues are beside their locks, so one pattern finds both.
-      for await (const page of this.#pagesOn(server, `{${pattern}}*`)) {
-        for (const [key, part] of await runOn(server, look(page))) {
-          const lock = entry(key);
-          if (lock === undefined) isPartial = true;
-          else Object.assign(lock, part);
+      for await (const page of this.#pagesOn(server, '{*}*')) {
+        const wanted = page.filter((name) => {
+          const key = keys.keyOf(name) ?? keys.keyOfQueue(name);
+          return key !== undefined && open.some((survey) => survey.wants(key));
+        });
+        if (wanted.length > 0) {
+          const send = (redis: RedisConnection): Promise<Looks> => lookAtLocks(redis, keys, wanted);
+          const looks = await runOn(server, { action: 'look at the locks', keys: [], send });
+          for (const [key, part] of looks) for (const survey of open) survey.add(key, part);
         }
-        if (isPartial) return { locks, isPartial };
+        if (open.every(({ isPartial }) => isPartial)) return surveys;
       }
     }
-    return { locks, isPartial };
+    return surveys;
   }
 
-  /** @throws LockKeyError if the pattern begins with the prefix, because it would match no key that is meant */
-  #assertPattern(pattern: string): void {
+  /** A pattern that begins with the prefix would match no key that is meant. */
+  #problemOf(pattern: string): LockKeyError | undefined {
     const { prefix } = this.#options.keys;
-    if (prefix !== '' && pattern.startsWith(prefix)) {
-      const withoutPrefix = pattern.slice(prefix.length) || '*';
-      const escapedOnce = `[${prefix[0]}]${pattern.slice(1)}`;
-      throw new LockKeyError(
-        `Cannot list the locks of ${quoted(pattern)}: it begins with the keyPrefix, which keys do not have here; write ${quoted(withoutPrefix)}, or ${quoted(escapedOnce)} if your keys begin like that, too`,
-      );
-    }
+    if (prefix === '' || !pattern.startsWith(prefix)) return undefined;
+    const withoutPrefix = pattern.slice(prefix.length) || '*';
+    const escapedOnce = `[${prefix[0]}]${pattern.slice(1)}`;
+    return new LockKeyError(
+      `Cannot list the locks of ${quoted(pattern)}: it begins with the keyPrefix, which keys do not have here; write ${quoted(withoutPrefix)}, or ${quoted(escapedOnce)} if your keys begin like that, too`,
+    );
   }
 
   /** @param pattern of the names, after the prefix @returns names without the prefix of the connection */
@@ -291,6 +286,30 @@ export class RedisLockInspector implements LockInspector {
   ): Promise<T> {
     const command = { action, keys: [], redisKey, send, isRepeatable };
     return runOn(this.#options.servers, command);
+  }
+}
+
+/** What one pattern has found. */
+class Survey implements LockSurvey {
+  readonly locks = new Map<string, SurveyedLock>();
+  isPartial = false;
+  readonly #matches: (text: string) => boolean;
+  readonly #most: number;
+
+  constructor(pattern: string, most: number) {
+    this.#matches = globPattern(`{${pattern}}`);
+    this.#most = most;
+  }
+
+  wants(key: string): boolean {
+    return !this.isPartial && this.#matches(`{${key}}`);
+  }
+
+  add(key: string, part: Partial<SurveyedLock>): void {
+    if (!this.wants(key)) return;
+    const known = this.locks.get(key) ?? { value: undefined, waiters: 0, waitedMs: 0 };
+    if (this.locks.size === this.#most && !this.locks.has(key)) this.isPartial = true;
+    else this.locks.set(key, { ...known, ...part });
   }
 }
 

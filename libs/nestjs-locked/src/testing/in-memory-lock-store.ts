@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { globPattern } from '../core/runtime/glob-pattern.js';
 import { FENCE_BLOCK } from '../core/store/fence-block.js';
 import {
   type Asked,
@@ -43,7 +44,6 @@ import type {
   TakeBackReply,
 } from '../core/store/lock-store.js';
 import { leasesIn, tokensIn } from '../core/store/shared-value.js';
-import { globPattern } from './glob-pattern.js';
 import type { Entry, Holder, InMemoryLocks, Waiter } from './in-memory-locks.js';
 
 const LAPSED_MS = 60_000;
@@ -218,7 +218,11 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     };
   }
 
-  async survey(pattern: string, most: number): Promise<LockSurvey> {
+  async survey(patterns: readonly string[], most: number): Promise<LockSurvey[]> {
+    return patterns.map((pattern) => this.#survey(pattern, most));
+  }
+
+  #survey(pattern: string, most: number): LockSurvey {
     const matches = globPattern(`{${pattern}}`);
     const found = this.#locks.keys().flatMap((key): [string, SurveyedLock][] => {
       const { holders, queue } = this.#locks.entry(key);

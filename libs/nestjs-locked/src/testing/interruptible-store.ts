@@ -158,9 +158,9 @@ function interruptibleInspector(inspector: LockInspector, line: StoreLine): Lock
       assertUp(line);
       yield* inspector.list(pattern);
     },
-    async survey(pattern, most) {
+    async survey(patterns, most) {
       assertUp(line);
-      return inspector.survey(pattern, most);
+      return inspector.survey(patterns, most);
     },
     async revoke(key, value) {
       assertUp(line);

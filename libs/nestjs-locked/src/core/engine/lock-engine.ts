@@ -15,6 +15,7 @@ import {
   LockConfigError,
   LockDeadlockError,
   LockInTransactionError,
+  type LockKeyError,
   LockNotAcquiredError,
   LockQueueFullError,
   type LockStoreError,
@@ -359,8 +360,8 @@ export class LockEngine implements LockRunner {
     return this.#operations.waits(pattern);
   }
 
-  overview(pattern: string, most: number): Promise<LockOverview> {
-    return this.#operations.overview(pattern, most);
+  overviews(patterns: readonly string[], most: number): Promise<(LockOverview | LockKeyError)[]> {
+    return this.#operations.overviews(patterns, most);
   }
 
   forceRelease(key: string, leaseId?: string): Promise<boolean> {

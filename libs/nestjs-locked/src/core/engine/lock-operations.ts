@@ -2,6 +2,7 @@ import { collectedWaits } from '../deadlocks/collected-waits.js';
 import type { AskedHolder, HolderQuestions } from '../deadlocks/holder-questions.js';
 import { assertKeyPattern, assertLockKey, keyProblem } from '../keys/lock-key.js';
 import type { EngineParts } from '../lease/engine-parts.js';
+import { LockKeyError } from '../lock.errors.js';
 import type { LockHealth } from '../lock-health.js';
 import type { LockInfo, LockWait } from '../lock-info.js';
 import type { LockOverview } from '../lock-overview.js';
@@ -109,17 +110,27 @@ export class LockOperations {
     }
   }
 
-  /** All locks at one moment, of which at most so many are named. @throws LockKeyError · LockStoreError */
-  async overview(pattern: string, most: number): Promise<LockOverview> {
+  /**
+   * For each pattern, all locks at one moment, of which at most so many are named, or why it can match no key.
+   * @throws LockKeyError · LockStoreError
+   */
+  async overviews(
+    patterns: readonly string[],
+    most: number,
+  ): Promise<(LockOverview | LockKeyError)[]> {
     return this.#ask(async () => {
-      assertKeyPattern(pattern);
+      patterns.forEach(assertKeyPattern);
       this.#parts.outages.assertMayAsk();
       await this.#opened();
-      const seen = await surveyLocks(this.#inspector, this.#local, pattern, most);
-      const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
-      const asked = wanted.slice(0, MOST_ASKED);
-      return { ...seen, ask: () => collectedWaits(this.#questions, asked) };
+      const seen = await surveyLocks(this.#inspector, this.#local, patterns, most);
+      return seen.map((it) => (it instanceof LockKeyError ? it : this.#withQuestion(it)));
     });
+  }
+
+  #withQuestion(seen: Omit<LockOverview, 'ask'>): LockOverview {
+    const wanted = seen.locks.filter(({ oldestWaitMs }) => oldestWaitMs >= ASKED_AFTER_MS);
+    const asked = wanted.slice(0, MOST_ASKED);
+    return { ...seen, ask: () => collectedWaits(this.#questions, asked) };
   }
 
   /**

@@ -1,7 +1,8 @@
 import { keyProblem } from '../keys/lock-key.js';
+import { LockKeyError } from '../lock.errors.js';
 import type { LockOverview, OverviewLock } from '../lock-overview.js';
 import { introducedAt } from '../store/lease-token.js';
-import type { LockInspector } from '../store/lock-inspector.js';
+import type { LockInspector, LockRecord, LockSurvey } from '../store/lock-inspector.js';
 import { tokensIn } from '../store/shared-value.js';
 import type { LocalView } from './local-view.js';
 
@@ -21,17 +22,39 @@ interface Candidate {
 }
 
 /**
- * Looks at all locks: at the key and the queue of each, and then, with the script of `inspect`, only at those that are
- * shown.
- * @param most how many are shown @throws LockStoreError
+ * Looks at all locks, once for all patterns: at the key and the queue of each, and then, with the script of `inspect`,
+ * only at those that are shown.
+ * @param most how many are shown of each pattern @throws LockStoreError
  */
 export async function surveyLocks(
   inspector: LockInspector,
   local: LocalView,
-  pattern: string,
+  patterns: readonly string[],
+  most: number,
+): Promise<(Omit<LockOverview, 'ask'> | LockKeyError)[]> {
+  const records = new Map<string, Promise<LockRecord | undefined>>();
+  const inspect: Inspect = (key) => {
+    const record = records.get(key) ?? inspector.inspect(key);
+    records.set(key, record);
+    return record;
+  };
+  const seen: (Omit<LockOverview, 'ask'> | LockKeyError)[] = [];
+  for (const survey of await inspector.survey(patterns, MOST_KEYS)) {
+    seen.push(
+      survey instanceof LockKeyError ? survey : await overviewOf(survey, inspect, local, most),
+    );
+  }
+  return seen;
+}
+
+type Inspect = (key: string) => Promise<LockRecord | undefined>;
+
+async function overviewOf(
+  { locks, isPartial }: LockSurvey,
+  inspect: Inspect,
+  local: LocalView,
   most: number,
 ): Promise<Omit<LockOverview, 'ask'>> {
-  const { locks, isPartial } = await inspector.survey(pattern, MOST_KEYS);
   const found = [...locks].map(([key, lock]): Candidate => {
     const since = introducedAt(tokensIn(lock.value ?? '')[0] ?? '')?.getTime() ?? Infinity;
     return { key, value: lock.value, ...local.waitersOf(key, lock), since };
@@ -40,7 +63,7 @@ export async function surveyLocks(
     held: found.filter(({ value }) => value !== undefined).length,
     waiting: found.reduce((sum, { count }) => sum + count, 0),
     oldestWaitMs: found.reduce((longest, { longestMs }) => Math.max(longest, longestMs), 0),
-    locks: await shownLocks(inspector, local, mostWanted(found, most)),
+    locks: await shownLocks(inspect, local, mostWanted(found, most)),
     isPartial,
   };
 }
@@ -64,14 +87,14 @@ function mostWantedFirst(a: Candidate, b: Candidate): number {
 
 /** Those of the candidates that are held still. */
 async function shownLocks(
-  inspector: LockInspector,
+  inspect: Inspect,
   local: LocalView,
   candidates: readonly Candidate[],
 ): Promise<OverviewLock[]> {
   const shown: OverviewLock[] = [];
   for (let from = 0; from < candidates.length; from += MOST_AT_ONCE) {
     const some = candidates.slice(from, from + MOST_AT_ONCE);
-    const records = await Promise.all(some.map(({ key }) => inspector.inspect(key)));
+    const records = await Promise.all(some.map(({ key }) => inspect(key)));
     records.forEach((record, i) => {
       if (record === undefined) return;
       const { longestMs: oldestWaitMs } = some[i] as Candidate;

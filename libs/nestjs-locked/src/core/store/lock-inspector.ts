@@ -1,3 +1,4 @@
+import type { LockKeyError } from '../lock.errors.js';
 import type { LockHolder } from '../lock-info.js';
 import type { Asked, HolderQuestion } from './holder-question.js';
 import { labelOf, processIdOf } from './lease-token.js';
@@ -68,10 +69,11 @@ export interface LockInspector {
    */
   list(pattern: string): AsyncIterable<string>;
   /**
-   * Looks at all keys in steps that delay nobody. What changes meanwhile may be missing.
-   * @param pattern as for `list` @param most how many keys at the most @throws LockStoreError
+   * Looks at all keys in steps that delay nobody, once for all patterns. What changes meanwhile may be missing.
+   * @param patterns as for `list` @param most how many keys of each at the most
+   * @returns for each pattern, what it has found, or why it can match no key @throws LockStoreError
    */
-  survey(pattern: string, most: number): Promise<LockSurvey>;
+  survey(patterns: readonly string[], most: number): Promise<(LockSurvey | LockKeyError)[]>;
   /** Whether the store answers. @throws LockStoreError */
   ping(): Promise<void>;
   /**
