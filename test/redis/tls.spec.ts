@@ -3,11 +3,13 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import {
   LockConfigError,
+  LockDeadlockError,
   LockService,
   LockStoreError,
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
+import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,11 +18,17 @@ import { fileURLToPath } from 'node:url';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { freePort } from '../../tools/dev-servers/src/free-port.js';
 import { afterTest } from '../support/after-test.js';
+import { eventually } from '../support/eventually.js';
+import { makeGate } from '../support/gate.js';
 import { startNest } from '../support/nest-app.js';
+import { openLocksOn } from '../support/open-locks.js';
 import { newRedisStore } from '../support/open-redis-store.js';
+import { errorsOf, expectOneVictim, startRing } from '../support/ring-of-calls.js';
+import { ringThroughReaders } from '../support/ring-through-readers.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls/', import.meta.url));
+const CALL_IN_RING = fileURLToPath(new URL('../fixtures/call-in-ring.mjs', import.meta.url));
 const certificate = (name: string): string => join(CERTIFICATES, name);
 
 const folder = mkdtempSync(join(tmpdir(), 'redis-tls-'));
@@ -66,6 +74,83 @@ describe('connection', () => {
       expect(await locks.tryAcquire(key, { reentrant: false })).toBeNull();
     });
     expect(await locks.inspect(key)).toBeNull();
+  });
+});
+
+describe('calls that wait for each other over TLS', () => {
+  const LEASE_MS = 1_500;
+  let strict: RedisServer;
+  let strictPort: number;
+
+  beforeAll(async () => {
+    strictPort = await freePort();
+    strict = await RedisServer.start({
+      args: [
+        ...['--tls-port', String(strictPort), '--tls-auth-clients', 'yes'],
+        ...['--tls-cert-file', certificate('cert.pem'), '--tls-key-file', certificate('key.pem')],
+        ...['--tls-ca-cert-file', certificate('cert.pem')],
+      ],
+    });
+  });
+
+  afterAll(() => strict?.stop());
+
+  const ca = certificate('cert.pem');
+  const ways: readonly (readonly [string, () => number, Record<string, string>])[] = [
+    ['a private authority', () => port, { ca }],
+    [
+      'a certificate of the client',
+      () => strictPort,
+      { ca, cert: certificate('cert.pem'), key: certificate('key.pem') },
+    ],
+  ];
+
+  it.each(ways)('are freed by one error, with %s', async (_, portOf, files) => {
+    const tls = Object.fromEntries(
+      Object.entries(files).map(([name, file]) => [name, readFileSync(file)]),
+    );
+    const connection = { host: 'localhost', port: portOf(), tls };
+    const opened = await Promise.all(
+      [1, 2, 3].map(() => openLocksOn(connection, { leaseMs: LEASE_MS, waitMs: 30_000 })),
+    );
+    const engines = opened.map(({ engine }) => engine);
+    const rings = [2, 3].map((count) => {
+      const keys = Array.from({ length: count }, () => uniqueKey());
+      return { keys, ring: startRing(engines, keys) };
+    });
+    const done = makeGate();
+    const readers = ringThroughReaders(engines, done.opened);
+    for (const { keys, ring } of rings) await expectOneVictim(ring, keys);
+    const told = opened.flatMap(({ events }) => events.filter(({ type }) => type === 'deadlock'));
+    await eventually(() => expect(told.length).toBeGreaterThanOrEqual(rings.length));
+    done.open();
+    expect(errorsOf(await readers)).toEqual([expect.any(LockDeadlockError)]);
+  });
+
+  it.each(ways)('in three processes are freed by one error, with %s', async (_, portOf, tls) => {
+    const keys = [uniqueKey(), uniqueKey(), uniqueKey()];
+    const processes = keys.map((key, i) => {
+      const next = keys[(i + 1) % keys.length];
+      const options = { host: 'localhost', port: portOf(), tls, leaseMs: LEASE_MS, key, next };
+      const child = spawn(process.execPath, [CALL_IN_RING, JSON.stringify(options)]);
+      afterTest(() => child.kill('SIGKILL'));
+      let printed = '';
+      for (const stream of [child.stdout, child.stderr])
+        stream.on('data', (data) => (printed += String(data)));
+      return { child, printed: () => printed.trim().split('\n') };
+    });
+    const lines = () => processes.map(({ printed }) => printed());
+    await eventually(() => expect(lines()).toEqual([['held'], ['held'], ['held']]));
+    const from = performance.now();
+    for (const { child } of processes) child.stdin.write('go\n');
+    await eventually(() =>
+      expect(
+        lines()
+          .map(([, ended]) => ended)
+          .sort(),
+      ).toEqual(['LOCK_DEADLOCK', 'done', 'done']),
+    );
+    expect(performance.now() - from).toBeLessThan(10_000); // a third of the wait
   });
 });
 
