@@ -205,6 +205,12 @@ describe.each(PLATFORMS)('on %s', (platform) => {
   );
 
   it.each([
+    [
+      'strict routing',
+      (app: INestApplication) =>
+        platform === 'Express' && (app as NestExpressApplication).set('strict routing', true),
+      '',
+    ],
     ['a global prefix', (app: INestApplication) => app.setGlobalPrefix('api'), '/api'],
     [
       'a global prefix that leaves it out',
@@ -403,6 +409,16 @@ describe('who may look', () => {
     expect(response.status).toBe(500);
     expect(await response.text()).not.toContain('secret');
     expect(logger.lines('nestjs-locked').join('\n')).toContain('authorize has failed: ');
+  });
+
+  it('opens nothing if authorize does not answer, and logs it', async () => {
+    const { page, app, logger } = await start({
+      options: { authorize: () => new Promise<never>(() => {}) },
+    });
+    const answers = await Promise.all(['', 'page.js', 'events'].map((part) => fetch(page + part)));
+    expect(answers.map(({ status }) => status)).toEqual([500, 500, 500]);
+    expect(logger.lines('nestjs-locked').join('\n')).toContain('no answer within 10000 ms');
+    await app.close();
   });
 
   it('is asked with the request', async () => {

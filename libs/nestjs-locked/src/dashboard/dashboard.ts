@@ -3,6 +3,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { inspect } from 'node:util';
 import { assertKeyPattern, assertLockKey } from '../core/keys/lock-key.js';
 import { LOG_CONTEXT } from '../core/log-context.js';
+import { atMost } from '../core/time/at-most.js';
+import { systemClock } from '../core/time/clock.js';
 import type { LockService } from '../nest/lock.service.js';
 import { isOfOtherSite, isOfSameOrigin, operatorOf } from './access.js';
 import { sendFile, sendJson, writeHead } from './answer.js';
@@ -19,6 +21,9 @@ import { STREAM_HEADERS } from './watcher.js';
 
 /** The names below our path. All others are left to the application. */
 export const PARTS = ['page.css', 'page.js', 'events', 'lock', 'release'];
+
+/** How long `authorize` may take: requests that nobody answers would hold up the end of the server. */
+const AUTHORIZE_MS = 10_000;
 
 const LONGEST_FILTER = 200;
 const MOST_ASTERISKS = 3;
@@ -100,7 +105,14 @@ export class Dashboard {
 
   async #operatorOf(request: IncomingMessage): Promise<DashboardOperator | undefined> {
     try {
-      return operatorOf(await this.#options.authorize(request));
+      const asked = Promise.resolve(this.#options.authorize(request));
+      const answer = await atMost(
+        systemClock,
+        AUTHORIZE_MS,
+        asked.then((access) => ({ access })),
+      );
+      if (answer === undefined) throw new Error(`no answer within ${AUTHORIZE_MS} ms`);
+      return operatorOf(answer.access);
     } catch (cause) {
       // Whatever it is, it must not be told.
       throw new Error(`authorize has failed: ${String(cause)}`, { cause });

@@ -73,8 +73,8 @@ export class LockDashboardModule
   /** Mounts the page as a middleware, in which no guard, pipe, interceptor or filter of the application has a part. */
   configure(consumer: MiddlewareConsumer): void {
     const { path } = this.#options;
-    // A path without a method stands for all that are below it.
-    const routes = ['', ...PARTS].map((part) => `${path}${part && `/${part}`}`);
+    // A path without a method would stand for all that are below it. With strict routing, the slash makes another one.
+    const routes = [path, ...['', ...PARTS].map((part) => `${path}/${part}`)];
     consumer
       .apply(this.#dashboard.middleware)
       .forRoutes(...routes.map((route) => ({ path: route, method: RequestMethod.ALL })));
