@@ -1,4 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
+import { ringOf } from '../../libs/nestjs-locked/src/core/deadlocks/deadlock-message.js';
+import { describedHolder } from '../../libs/nestjs-locked/src/core/engine/holder-lookup.js';
 import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import type { LockRecord } from '../../libs/nestjs-locked/src/core/store/lock-inspector.js';
@@ -196,4 +198,11 @@ describe('the error of a wait that ended', () => {
     expect(error.stack).toMatch(/\bcheckOut\b/);
     await held.release();
   });
+});
+
+it('what other processes say of themselves stays on its line', () => {
+  const holder = { processId: 'f', host: 'a\nb', pid: 1, label: 'c\u001b[2J' };
+  expect(describedHolder(holder)).toBe("process 1 on a\\u000ab, 'c\\u001b[2J'");
+  const wait = { ...holder, id: '1', key: 'k', since: new Date(), holds: ['h'] };
+  expect(ringOf([wait])).toContain("'c\\u001b[2J' in process 1 on a\\u000ab holds 'h'");
 });

@@ -12,7 +12,12 @@ import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults
 import { FakeClock } from '../support/fake-clock.js';
 
 /** Two masters of a cluster: one has the lock, the other one the entry of the process that holds it. */
-function startInspector({ isEntryAway = false, isEntrySilent = false, isReady = true } = {}) {
+function startInspector({
+  isEntryAway = false,
+  isEntrySilent = false,
+  isReady = true,
+  entry = '{"host":"here","pid":7}',
+} = {}) {
   const holder = newProcessId();
   const clock = new FakeClock();
   const keys = new RedisKeys('lock:');
@@ -21,7 +26,7 @@ function startInspector({ isEntryAway = false, isEntrySilent = false, isReady = 
     if (isEntry && isEntrySilent) return new Promise<never>(() => {});
     if (isEntry && isEntryAway)
       return read({ kind: 'failed', cause: new LockStoreError('it is away'), neverRan: true });
-    const reply = isEntry ? '{"host":"here","pid":7}' : [`${holder}:1`, 500, 0, 0, []];
+    const reply = isEntry ? entry : [`${holder}:1`, 500, 0, 0, []];
     return read({ kind: 'answered', reply, mayHaveRunBefore: false });
   };
   const inspector = new RedisLockInspector({
@@ -56,6 +61,25 @@ it('the inspector says what it knows of a lock while the master that knows more 
     holders: [{ process: undefined }],
   });
 });
+
+it.each([
+  '',
+  'null',
+  '{',
+  '[]',
+  '{"host":"a\u0007"}',
+  '{"host":1,"pid":1}',
+  '{"host":"a","pid":"7"}',
+])(
+  'the inspector says what it knows of a lock whose process has no entry but %j',
+  async (entry) => {
+    const { inspector, holder } = startInspector({ entry });
+    expect(await inspector.inspect('a')).toMatchObject({
+      value: `${holder}:1`,
+      holders: [{ process: undefined }],
+    });
+  },
+);
 
 it.each([
   { isReady: true, limitMs: 1_000, what: 'does not answer' },

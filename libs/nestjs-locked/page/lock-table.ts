@@ -117,7 +117,10 @@ class Row {
     write(call.firstElementChild as Element, callOf(lock));
     write(held, heldFor(lock, at));
     write(left, lease(lock));
-    write(fence, lock.fencingToken === null ? '' : String(lock.fencingToken));
+    write(
+      fence,
+      lock.fencingToken === null || lock.mode === 'permit' ? '' : String(lock.fencingToken),
+    );
   }
 }
 
@@ -180,7 +183,7 @@ class Detail {
       ['Process', by === null || lock.leases > 1 ? '' : by.processId],
       ['Since', since === null ? '' : `${new Date(since).toISOString()} (by its own clock)`],
       ['Lease left', lease(lock)],
-      ['Fence', lock.leases > 1 ? '' : fenceOf(lock)],
+      ['Fence', lock.leases > 1 || lock.mode === 'permit' ? '' : fenceOf(lock)],
     ];
     const shownFacts = facts.filter(([, text]) => text !== '');
     const pairs = shownFacts.flatMap(([name, text]) => [

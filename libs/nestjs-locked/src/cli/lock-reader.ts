@@ -3,6 +3,7 @@ import { introducedAt, modeOf, processIdOf } from '../core/store/lease-token.js'
 import {
   holderWith,
   type LockInspector,
+  processIn,
   type ProcessRecord,
 } from '../core/store/lock-inspector.js';
 import { lockState } from '../core/store/lock-state.js';
@@ -124,14 +125,4 @@ function ifOfOtherType<T>(instead: T): (error: unknown) => T {
     if (hasWrongType(error)) return instead;
     throw error;
   };
-}
-
-/** @returns undefined also for a text that no process of ours has written */
-function processIn(text: string | null): ProcessRecord | undefined {
-  try {
-    const { host, pid } = JSON.parse(text ?? '{}') as Partial<ProcessRecord>;
-    return typeof host === 'string' && typeof pid === 'number' ? { host, pid } : undefined;
-  } catch {
-    return undefined;
-  }
 }

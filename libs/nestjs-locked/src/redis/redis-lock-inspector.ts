@@ -9,13 +9,14 @@ import {
   MOST_HOLDERS_ASKED,
 } from '../core/store/holder-question.js';
 import { processIdOf } from '../core/store/lease-token.js';
-import type {
-  HolderRecord,
-  LockInspector,
-  LockRecord,
-  LockSurvey,
-  ProcessRecord,
-  SurveyedLock,
+import {
+  type HolderRecord,
+  type LockInspector,
+  type LockRecord,
+  type LockSurvey,
+  processIn,
+  type ProcessRecord,
+  type SurveyedLock,
 } from '../core/store/lock-inspector.js';
 import { leasesIn, tokensIn } from '../core/store/shared-value.js';
 import { atMost } from '../core/time/at-most.js';
@@ -134,9 +135,9 @@ export class RedisLockInspector implements LockInspector {
       limitMs,
       reading.catch(() => null),
     );
-    if (text === undefined || text === null) return undefined;
+    const found = processIn(text ?? null);
+    if (found === undefined) return undefined;
     if (this.#known.size === MOST_KNOWN) this.#known.clear();
-    const found = processRecord(text);
     this.#known.set(processId, found);
     return found;
   }
@@ -322,11 +323,6 @@ async function runOn<T>(server: CommandRunner, command: CommandOf<T>): Promise<T
   const outcome = await server.run(command, (ended) => ended);
   if (outcome.kind === 'failed') throw outcome.cause;
   return outcome.reply as T;
-}
-
-function processRecord(text: string): ProcessRecord {
-  const { host, pid } = JSON.parse(text) as { host: string; pid: number };
-  return { host, pid };
 }
 
 /** Escapes the special characters of a prefix, which is not a pattern. */

@@ -1,5 +1,5 @@
 import type { LockWait } from '../lock-info.js';
-import { quotedList } from '../runtime/quoted.js';
+import { onOneLine, quotedList } from '../runtime/quoted.js';
 
 /** @param ring as in `LockDeadlockError` */
 export function deadlockMessage(key: string, ring: readonly LockWait[]): string {
@@ -16,6 +16,6 @@ export function ringOf(ring: readonly LockWait[]): string {
 }
 
 function waitOf({ label, pid, host, holds, key }: LockWait): string {
-  const call = label === undefined ? 'a call' : `'${label}'`;
-  return `${call} in process ${pid} on ${host} holds ${quotedList(holds)} and waits for '${key}'`;
+  const call = label === undefined ? 'a call' : `'${onOneLine(label)}'`;
+  return `${call} in process ${pid} on ${onOneLine(host)} holds ${quotedList(holds)} and waits for '${key}'`;
 }

@@ -1,4 +1,5 @@
 import type { LockHolder } from '../lock-info.js';
+import { onOneLine } from '../runtime/quoted.js';
 import { holderOf, type LockInspector } from '../store/lock-inspector.js';
 import { atMost } from '../time/at-most.js';
 import type { Clock } from '../time/clock.js';
@@ -61,9 +62,10 @@ export function describedHolder(
   { host, pid, processId, label }: LockHolder,
   ownId?: string,
 ): string {
-  const process = host === undefined ? `process ${processId}` : `process ${pid} on ${host}`;
+  const process =
+    host === undefined ? `process ${processId}` : `process ${pid} on ${onOneLine(host)}`;
   const advice =
     label === undefined ? '; inside lock.run(…), a call joins a lock that it has acquired' : '';
   const own = processId === ownId ? ` (this one${advice})` : '';
-  return `${process}${own}${label === undefined ? '' : `, '${label}'`}`;
+  return `${process}${own}${label === undefined ? '' : `, '${onOneLine(label)}'`}`;
 }

@@ -6,7 +6,12 @@ export const CONTROL_CHARACTER = /[\p{Cc}\u2028\u2029]/u;
 /** A string for a message: quoted, truncated, and always on one line. */
 export function quoted(text: string): string {
   const cut = text.length > LONGEST_SHOWN ? `${text.slice(0, LONGEST_SHOWN)}…` : text;
-  return `'${cut.replace(/[\p{Cc}\u2028\u2029]/gu, asEscape)}'`;
+  return `'${onOneLine(cut)}'`;
+}
+
+/** A text from elsewhere, for a message. */
+export function onOneLine(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029]/gu, asEscape);
 }
 
 export function quotedList(texts: readonly string[]): string {

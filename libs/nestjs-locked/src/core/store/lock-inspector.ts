@@ -106,6 +106,16 @@ export function holderOf({
   return first && holderWith(first);
 }
 
+/** @returns undefined also for a text that no process of ours has written */
+export function processIn(text: string | null): ProcessRecord | undefined {
+  try {
+    const { host, pid } = JSON.parse(text ?? '{}') as Partial<ProcessRecord>;
+    return typeof host === 'string' && typeof pid === 'number' ? { host, pid } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The public form of the record of a holder. */
 export function holderWith({ token, process }: HolderRecord): LockHolder {
   const processId = processIdOf(token) ?? '';
