@@ -11,7 +11,13 @@ import {
 import { APP_GUARD } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
-import { LockConfigError, LockKeyError, LockService, RedisLockModule } from 'nestjs-locked';
+import {
+  LockConfigError,
+  LockKeyError,
+  type LockOptions,
+  LockService,
+  RedisLockModule,
+} from 'nestjs-locked';
 import { LockDashboardModule, type LockDashboardOptions } from 'nestjs-locked/dashboard';
 import { LockTestingModule } from 'nestjs-locked/testing';
 import { type IncomingMessage, request } from 'node:http';
@@ -576,6 +582,43 @@ describe('a release', () => {
     expect(await release(page, { ...seen, fencingToken: null })).toMatchObject({ status: 200 });
   });
 
+  it.each<[string, LockOptions]>([
+    ['readers', { mode: 'shared' }],
+    ['permits', { permits: 3 }],
+  ])('takes nothing from %s of which one has come or gone since', async (_, options) => {
+    const { page, locks } = await start();
+    const [{ engine }, third] = await Promise.all([openLocks(server.url), openLocks(server.url)]);
+    const key = uniqueKey();
+    const own = await locks.acquire(key, options);
+    const seen = await confirmed(page, key);
+    const other = await engine.acquire(key, options);
+    expect(await release(page, seen)).toMatchObject({ status: 409 });
+    const both = await confirmed(page, key);
+    await own.release();
+    // A process keeps the lease of its readers for a moment.
+    await eventually(async () =>
+      expect((await confirmed(page, key)).leaseId).not.toBe(both.leaseId),
+    );
+    expect(await release(page, both)).toMatchObject({ status: 409 });
+    await third.engine.acquire(key, options);
+    expect(other.isHeld).toBe(true);
+    const now = await confirmed(page, key);
+    await sleep(1_500); // in which the leases are renewed
+    expect(await release(page, now)).toMatchObject({ status: 200 });
+    await eventually(() => expect(other.isHeld).toBe(false));
+  });
+
+  it('takes a lock away that was detached, so that nobody adopts it', async () => {
+    const { page, locks } = await start();
+    const key = uniqueKey();
+    const lock = await locks.acquire(key, { label: 'Gone' });
+    const text = await lock.detach({ forMs: 60_000 });
+    const seen = await confirmed(page, key);
+    expect(seen.fencingToken).toBeNull();
+    expect(await release(page, seen)).toMatchObject({ status: 200 });
+    await expect(locks.adopt(text, () => 1)).rejects.toMatchObject({ code: 'LOCK_NOT_ADOPTED' });
+  });
+
   it('is carried out on any process, also on one that does not know the fencing number', async () => {
     const { page } = await start();
     const key = uniqueKey();
@@ -817,6 +860,18 @@ it('shows what this process has lost, also before somebody watches', async () =>
   expect(history.losses.reduce((sum: number, losses) => sum + (losses ?? 0), 0)).toBe(1);
   expect(history.losses.filter((losses) => losses !== null)).toHaveLength(1);
   expect(history.held.filter((held) => held !== null).length).toBeGreaterThan(0);
+});
+
+it('shows a key whose process has an entry that nobody can read', async () => {
+  const { page } = await start();
+  const key = uniqueKey();
+  const token = await new OtherProcesses(server.admin).hold(key, { process: 9 });
+  const [processId] = token.split(':') as [string];
+  await server.admin.set(`lock:process:${processId}`, '{"host":"\u0007', 'PX', 60_000);
+  const stream = await EventStream.open(`${page}events`);
+  const { locks, problem } = await stream.next<LookMessage>('look');
+  expect(problem).toBeNull();
+  expect(locks.find((lock) => lock.key === key)?.holder).toMatchObject({ host: null, pid: null });
 });
 
 it('shows calls that hold a lock and wait for each other', async () => {

@@ -179,6 +179,49 @@ describe('npx nestjs-locked', () => {
     expect(released.stdout).toContain('held by 3 readers. The next');
   });
 
+  it('names all permits of a key, and takes them from nobody else than it has named', async () => {
+    const [one, other] = await Promise.all([1, 2].map(() => openLocks(redis.url)));
+    const key = uniqueKey('permits');
+    const first = await one?.engine.acquire(key, { permits: 3, label: 'First' });
+    await other?.engine.acquire(key, { permits: 3, weight: 2, label: 'Second' });
+    const seen = await run(redis.url, 'inspect', key);
+    expect([seen.code, seen.stderr]).toEqual([0, '']);
+    expect(seen.stdout).toContain('holder   2 permits\nmode     permit\nsince');
+    const permits = seen.stdout.split('\n').filter((line) => line.startsWith('permit '));
+    expect(permits).toEqual([
+      expect.stringContaining(', First, slot 0'),
+      expect.stringContaining(', Second, slot 1, weight 2'),
+    ]);
+    const [, leaseId = ''] = /^lease id (.+)$/m.exec(seen.stdout) ?? [];
+    await first?.release();
+    const refused = await run(redis.url, 'release', key, '--yes', '--lease', leaseId);
+    expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining('is over')]);
+    const [left] = json((await run(redis.url, 'inspect', key, '--json')).stdout);
+    expect(left).toMatchObject({ mode: 'permit', holders: [{ label: 'Second', slot: 1 }] });
+    const again = String((left as { leaseId: string }).leaseId);
+    const released = await run(redis.url, 'release', key, '--yes', '--lease', again);
+    expect(released.stdout).toContain('with a permit, Second. The next');
+  });
+
+  it('shows a lock that was detached, of which no process says anything', async () => {
+    const [one, other] = await Promise.all([1, 2].map(() => openLocks(redis.url)));
+    const key = uniqueKey('detached');
+    const lock = await one?.engine.acquire(key, { label: 'Gone' });
+    const text = (await lock?.detach({ forMs: 60_000 })) as string;
+    const waiting = other?.engine.acquire(key, { waitMs: 60_000 });
+    const seen = await run(redis.url, 'inspect', key);
+    expect(seen.stdout).toContain('call     Gone\n');
+    expect(seen.stderr).toContain('the process has not said');
+    const graph = await run(redis.url, 'graph');
+    expect([graph.code, graph.stdout]).toEqual([0, '']);
+    const [, leaseId = ''] = /^lease id (.+)$/m.exec(seen.stdout) ?? [];
+    expect((await run(redis.url, 'release', key, '--yes', '--lease', leaseId)).code).toBe(0);
+    await (await waiting)?.release();
+    await expect(other?.engine.adopt(text, {})).rejects.toMatchObject({
+      code: 'LOCK_NOT_ADOPTED',
+    });
+  });
+
   it('names the first hundred of very many readers', async () => {
     const { admin, url } = redis;
     const key = 'read:by:many';
