@@ -214,6 +214,26 @@ describeWithChromium('the dashboard in Chromium', () => {
     await page.close();
   });
 
+  it('stays live when the stream ends for a new question who watches, and obeys the answer', async () => {
+    await locks.withLock('stock:42', async () => {
+      const page = await open();
+      await keyIn(page, 'stock:42').click();
+      const button = page.getByRole('button', { name: 'Release…' });
+      await button.waitFor();
+      await page.evaluate(
+        `globalThis.states = [];
+        new MutationObserver(() => states.push(document.querySelector('#state').textContent))
+          .observe(document.querySelector('#state'), { childList: true, characterData: true, subtree: true })`,
+      );
+      role = 'read';
+      await page.waitForResponse(/\/events/, { timeout: 60_000 });
+      await button.waitFor({ state: 'hidden' });
+      const states = await page.evaluate<string[]>('states');
+      expect(states.filter((state) => state !== 'Live')).toEqual([]);
+      await page.close();
+    });
+  });
+
   it('releases a lock by keyboard alone', async () => {
     const key = 'stock:42';
     const lock = await locks.acquire(key);
