@@ -20,6 +20,18 @@ export interface Call {
   readonly reads: boolean;
   /** The keys that it holds so. */
   readonly readKeys: readonly string[];
+  /** The keys of which it wants permits, and how many there are of each. */
+  readonly permits: Readonly<Record<string, number>>;
+  readonly weight: number;
+  /** How many permits there are of the key in question; undefined if it wants that otherwise. */
+  readonly most: number | undefined;
+  readonly slots: Readonly<Record<string, number>>;
+  /** The text under which it goes on. */
+  readonly adopts: string | undefined;
+  /** The time for which it wants to detach its lock; 0 if it does not. */
+  readonly detachMs: number;
+  /** The text as which its lock may go on, when that was known, and until when nobody else gets the keys. */
+  readonly detached: (Moment & { readonly text: string; readonly until: number }) | undefined;
   readonly calledAt: Moment;
   readonly entered: (Moment & { readonly believed: boolean }) | undefined;
   readonly fences: Readonly<Record<string, number>>;
@@ -33,7 +45,7 @@ export interface Call {
   readonly leftAt: number | undefined;
   /** When others may have the key, at the latest. */
   readonly freeAt: number;
-  readonly outcome: 'done' | 'busy' | 'aborted' | 'failed' | undefined;
+  readonly outcome: Extract<HistoryLine, { type: 'ended' }>['outcome'] | undefined;
   readonly endedAt: number | undefined;
   readonly error: string | undefined;
   /** For how long its process stood still meanwhile. */
@@ -47,16 +59,16 @@ interface Assurance {
 }
 
 /**
- * How long the lease of a call may last without it: its work may have asked for a longer one.
+ * How long the lease of a call may last without it: its work may have asked for a longer one, or to detach it.
  * @param index what it was told before this line counts. @default all
  */
 export function leaseLastsUntil(
-  { leaseMs, assurances, calledAt }: Pick<Call, 'leaseMs' | 'assurances' | 'calledAt'>,
+  { leaseMs, detachMs, assurances, calledAt }: Call,
   at: number,
   index = Infinity,
 ): number {
   const known = assurances.findLast((assurance) => assurance.index < index)?.until ?? -Infinity;
-  return Math.max(at + leaseMs, endInStore(known, calledAt.at));
+  return Math.max(at + Math.max(leaseMs, detachMs), endInStore(known, calledAt.at));
 }
 
 /** The holder of a lease counts it as over a hundredth of it earlier than the store. */
@@ -81,7 +93,15 @@ export function readCalls(lines: readonly HistoryLine[], { timerMs }: Bounds): C
       for (const call of calls.values()) if (call.process === line.process) call.ofProcess(line);
     }
   });
-  return [...calls.values()];
+  const all = [...calls.values()];
+  for (const call of all) if (call.entered?.believed === true) adopted(call, all);
+  return all;
+}
+
+/** A lock that is detached is taken until somebody adopts it, who then has it. */
+function adopted({ adopts, entered }: CallBeingRead, calls: readonly CallBeingRead[]): void {
+  const from = calls.find(({ detached }) => adopts !== undefined && detached?.text === adopts);
+  if (from !== undefined && entered !== undefined) from.freeAt = Math.min(from.freeAt, entered.at);
 }
 
 export type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
@@ -90,7 +110,11 @@ export type Entered = Call & { readonly entered: NonNullable<Call['entered']> };
 export function callsFor(key: string, calls: readonly Call[]): Call[] {
   return calls
     .filter(({ keys }) => keys.includes(key))
-    .map((call) => ({ ...call, reads: call.readKeys.includes(key) }));
+    .map((call) => ({
+      ...call,
+      reads: call.readKeys.includes(key),
+      most: call.permits[key],
+    }));
 }
 
 /** Those that were told that they hold their keys, in the order in which they were told. */
@@ -105,7 +129,10 @@ export function entriesInto(calls: readonly Call[]): Entered[] {
  * themselves.
  */
 export function isPartyOf(call: Call): (other: Call) => boolean {
-  return ({ process, reads }) => process === call.process && reads === call.reads;
+  return ({ process, reads, most }) =>
+    process === call.process &&
+    reads === call.reads &&
+    (most === undefined) === (call.most === undefined);
 }
 
 /** When a call got its keys, or gave up. */
@@ -123,6 +150,13 @@ class CallBeingRead implements Call {
   readonly keepMs: number;
   readonly reads: boolean;
   readonly readKeys: readonly string[];
+  readonly permits: Call['permits'];
+  readonly weight: number;
+  readonly most: number | undefined = undefined;
+  slots: Call['slots'] = {};
+  readonly adopts: string | undefined;
+  detachMs = 0;
+  detached: Call['detached'];
   readonly calledAt: Moment;
   entered: Call['entered'];
   fences: Call['fences'] = {};
@@ -137,15 +171,20 @@ class CallBeingRead implements Call {
   overdue: Call['overdue'];
   readonly assurances: Assurance[] = [];
   #pausedAt: number | undefined;
+  #detachesAt = 0;
 
   constructor(
     readonly name: string,
-    { process, keys, waitMs, leaseMs, keepMs = 0, mode, at }: Line<'called'>,
+    line: Line<'called'>,
     index: number,
     private readonly timerMs: number,
   ) {
+    const { process, keys, waitMs, leaseMs, keepMs = 0, mode, at } = line;
     this.process = process;
     this.keys = keys;
+    this.permits = line.permits ?? {};
+    this.weight = line.weight ?? 1;
+    this.adopts = line.adopts;
     this.waitMs = waitMs;
     this.leaseMs = leaseMs;
     this.keepMs = keepMs;
@@ -167,6 +206,7 @@ class CallBeingRead implements Call {
       case 'entered':
         this.entered = { at: line.at, index, believed: line.believed };
         this.fences = line.fences;
+        this.slots = line.slots ?? {};
         this.actsUntil = this.entered;
         return;
       case 'assured':
@@ -180,12 +220,24 @@ class CallBeingRead implements Call {
         return;
       case 'left':
         this.leftAt = line.at;
-        this.freeAt = Math.max(line.at, this.#keptUntil);
+        if (this.detached === undefined) this.freeAt = Math.max(line.at, this.#keptUntil);
         return;
+      case 'detaches':
+        this.detachMs = line.forMs;
+        this.#detachesAt = line.at;
+        return;
+      case 'detached': {
+        const { at, text } = line;
+        this.detached = { at, index, text, until: this.#detachesAt + this.detachMs };
+        this.leftAt = at;
+        this.freeAt = leaseLastsUntil(this, at);
+        return;
+      }
       case 'ended':
         this.outcome = line.outcome;
         this.error = line.error;
         this.endedAt = line.at;
+        if (this.detached !== undefined) return;
         this.freeAt = Math.min(this.freeAt, Math.max(line.at, this.#keptUntil));
         return;
       case 'called':
@@ -205,6 +257,7 @@ class CallBeingRead implements Call {
     }
     if (type !== 'died') return;
     this.diedAt = at;
+    if (this.detached !== undefined) return;
     this.freeAt = Math.min(this.freeAt, leaseLastsUntil(this, at));
   }
 }

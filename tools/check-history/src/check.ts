@@ -11,10 +11,12 @@ import { deadHolders } from './dead-holders.js';
 import { failures } from './failures.js';
 import type { Finding } from './finding.js';
 import { servedKeys } from './free-keys.js';
+import { handOffs, keptForAdopters } from './hand-offs.js';
 import { handOvers } from './hand-overs.js';
 import type { HistoryLine } from './history.js';
 import { orderOfWaiters } from './order.js';
 import { passedWriters } from './passed-writers.js';
+import { idlePermits, tooMuchHeld } from './permits.js';
 
 /** Beyond its time limit, a wait may last as long as a command may take, and a moment. */
 const WAIT_SLACK_MS = 7_000;
@@ -32,13 +34,16 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
         ...risingFences(lines, key, ofKey),
         ...keptKeys(key, ofKey, about),
         ...takenKeys(lines, key, ofKey, about),
+        ...keptForAdopters(key, ofKey, about),
         ...servedKeys(key, ofKey, about),
+        ...idlePermits(key, ofKey, about),
         ...deadHolders(key, ofKey, about),
         ...orderOfWaiters(key, ofKey, about),
         ...passedWriters(key, ofKey, about),
       ];
     }),
     ...handOvers(calls, calm),
+    ...handOffs(calls, calm, lostLeases(lines)),
     ...overdueEffects(calls),
     ...failures(calls, calm),
     ...endings(lines, calls, calm),
@@ -46,9 +51,9 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
 }
 
 /**
- * Nobody enters while another one still acts and believes, unless both read. If its lease was lost without it, it may
- * do so until it asks the next time, or until the end that it knows of: for one lease. So it may if its key was taken
- * away, and it could not be told.
+ * Nobody enters while another one still acts and believes, unless both read, or both have permits and there is room for
+ * both. If its lease was lost without it, it may do so until it asks the next time, or until the end that it knows of:
+ * for one lease. So it may if its key was taken away, and it could not be told.
  */
 function exclusion(
   lines: readonly HistoryLine[],
@@ -62,8 +67,8 @@ function exclusion(
   });
   const losses = [...lostLeases(lines), ...untold];
   const entered = entriesInto(calls);
-  return entered.flatMap((later, i) =>
-    entered.slice(0, i).flatMap((earlier) => {
+  return entered.flatMap((later, i) => {
+    const present = entered.slice(0, i).filter((earlier) => {
       const { index, at } = earlier.actsUntil;
       const isExcused = losses.some(
         (loss) =>
@@ -72,13 +77,17 @@ function exclusion(
           at <=
             leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
       );
-      const bothRead = earlier.reads && later.reads;
-      if (index < later.entered.index || bothRead || isExcused) return [];
+      return index >= later.entered.index && !isExcused;
+    });
+    const two = present.flatMap((earlier): Finding[] => {
+      const havePermits = earlier.most !== undefined && later.most !== undefined;
+      if (havePermits || (earlier.reads && later.reads)) return [];
       const text = `${later.name} entered '${key}' while ${earlier.name} still acted under it`;
       const both = [earlier.name, later.name] as const;
-      return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both } as const];
-    }),
-  );
+      return [{ rule: 'two hold one key', at: later.entered.at, text, calls: both }];
+    });
+    return [...two, ...tooMuchHeld(key, later, present)];
+  });
 }
 
 /** In which line the lease of a call was asked for: readers of one process share a lease, and its fence. */
@@ -99,7 +108,8 @@ function risingFences(
   // A server that has lost its numbers, and whose clock is behind, cannot know them.
   if (indicesOf(lines, 'lost data').length > 0 && indicesOf(lines, 'clock set back').length > 0)
     return [];
-  const entered = entriesInto(calls);
+  // A permit has none.
+  const entered = entriesInto(calls).filter(({ most }) => most === undefined);
   // A lock that gives no fences promises nothing of them.
   if (entered.every(({ fences }) => fences[key] === undefined)) return [];
   const losses = lostLeases(lines);

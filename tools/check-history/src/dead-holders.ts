@@ -1,15 +1,20 @@
 import { type Call, entriesInto, leaseLastsUntil, waitedUntil } from './calls.js';
 import type { Calm } from './calm.js';
 import type { Finding } from './finding.js';
+import { DEAD_GRANT_MS } from './free-keys.js';
 
 /** The key of a process that died goes to somebody who waits when the lease is over, unless others read beside it. */
 export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const entries = entriesInto(calls);
-  const { seenMs } = calm.bounds;
   return entries.flatMap((holder): Finding[] => {
-    const { diedAt, leaseMs, leftAt } = holder;
+    const { diedAt, leaseMs, leftAt, process } = holder;
     if (diedAt === undefined || leftAt !== undefined) return [];
     const overAt = leaseLastsUntil(holder, diedAt);
+    // The dead may have waited as well, for the key in another mode.
+    const mayBeGranted = calls.some(
+      (call) => call.process === process && call !== holder && waitedUntil(call) === diedAt,
+    );
+    const seenMs = calm.bounds.seenMs + (mayBeGranted ? DEAD_GRANT_MS : 0);
     const waits = calls.filter(
       (call) =>
         call.keys.length === 1 &&

@@ -23,7 +23,7 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
       const text = `${name} failed, and nothing was disturbed: ${error}`;
       return [{ rule: 'no call fails without a reason', at: endedAt, text }];
     }
-    const isWanted = calls.some(
+    const others = calls.filter(
       (other) =>
         other !== call &&
         !(call.reads && other.reads) &&
@@ -31,9 +31,19 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
         other.calledAt.at < endedAt &&
         freeAtLatest(other, calm) + HEALING_MS > calledAt.at,
     );
-    if (outcome !== 'busy' || isWanted) return [];
+    if (outcome !== 'busy' || (others.length > 0 && !haveRoom([call, ...others]))) return [];
     const text = `${name} was told that ${keys.join(', ')} is busy, and nobody had it`;
     return [{ rule: 'a free key is served', at: endedAt, text }];
+  });
+}
+
+/** Whether these, which all want permits, could have them at the same time. */
+function haveRoom(calls: readonly Call[]): boolean {
+  const keys = new Set(calls.flatMap((call) => call.keys));
+  return [...keys].every((key) => {
+    const wanted = calls.filter((call) => call.keys.includes(key));
+    const weight = wanted.reduce((sum, call) => sum + call.weight, 0);
+    return wanted.every(({ permits }) => weight <= (permits[key] ?? 0));
   });
 }
 

@@ -1,6 +1,11 @@
 export interface Finding {
   readonly rule:
     | 'two hold one key'
+    | 'too many hold one key'
+    | 'two have one slot'
+    | 'no permit is idle'
+    | 'a text is adopted once'
+    | 'a detached lock can be adopted'
     | 'fences rise'
     | 'a holder is told of its end'
     | 'every call ends'

@@ -3,7 +3,7 @@ import { type Calm, HEALING_MS, type Span } from './calm.js';
 import type { Finding } from './finding.js';
 
 /** For how long a process that has died may be granted a key before the next one gets it, beside a round trip. */
-const DEAD_GRANT_MS = 1_100;
+export const DEAD_GRANT_MS = 1_100;
 
 /**
  * A key is not free for long beside somebody who waits for it, while nothing disturbs the server. A process that dies

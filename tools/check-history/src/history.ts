@@ -19,15 +19,36 @@ export type OfCall = Readonly<
           leaseMs: number;
           keepMs?: number;
           mode?: 'exclusive' | 'shared' | { readonly reads: readonly string[] };
+          /** Those of the keys of which it wants permits, and how many there are of each. */
+          permits?: Readonly<Record<string, number>>;
+          /** How many of them it wants. @default 1 */
+          weight?: number;
+          /** It goes on under a lock that another call has detached, as this text. */
+          adopts?: string;
         }
       /** It may act now. `believed`: whether it was told that it holds the lock. */
-      | { type: 'entered'; fences: Readonly<Record<string, number>>; believed: boolean }
+      | {
+          type: 'entered';
+          fences: Readonly<Record<string, number>>;
+          /** Of permits: which of them it has of each key. */
+          slots?: Readonly<Record<string, number>>;
+          believed: boolean;
+        }
       /** It was told that it holds the lock until then, unless it is told of an earlier end. */
       | { type: 'assured'; until: number }
       /** It has changed what the lock guards, and believed that it holds the lock. */
       | { type: 'effect' }
       | { type: 'left' }
-      | { type: 'ended'; outcome: 'done' | 'busy' | 'aborted' | 'failed'; error?: string }
+      /** It asks for a text under which another call may go on, and for this time until that does. */
+      | { type: 'detaches'; forMs: number }
+      /** It has the text. Nobody has its keys any more; in that time, nobody gets them but who adopts the text. */
+      | { type: 'detached'; text: string }
+      /** `not adopted`: the text is said to be good for nothing any more. */
+      | {
+          type: 'ended';
+          outcome: 'done' | 'busy' | 'aborted' | 'failed' | 'not adopted';
+          error?: string;
+        }
     )
 >;
 

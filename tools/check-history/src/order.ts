@@ -5,7 +5,8 @@ import type { Finding } from './finding.js';
 /**
  * Who has waited for longer gets the key first. The callers of one process have one place in the queue, and may pass
  * the key on among themselves, so this is about keys that go from one process to another. Readers may come earlier than
- * others, because the turn of one reader is the turn of all that wait: `passedWriters` says how far.
+ * others, because the turn of one reader is the turn of all that wait: `passedWriters` says how far. Who adopts a lock
+ * goes on under it.
  */
 export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm): Finding[] {
   const entries = entriesInto(calls);
@@ -13,12 +14,16 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
     const { at } = call.entered;
     const isOfParty = isPartyOf(call);
     const before = entries[i];
-    if (call.reads || (before !== undefined && isOfParty(before))) return [];
+    if (call.reads || call.adopts !== undefined || (before !== undefined && isOfParty(before)))
+      return [];
     const came = cameAt(call, calls);
     const others = calls.filter((other) => !isOfParty(other));
     const passed = others.flatMap((other) => {
       const since = queuedSince(other, calls, at);
       if (since === undefined || since.at + calm.bounds.queuedMs >= came) return [];
+      // Several permits may be given at once, in an order that nobody sees, or when somebody ahead gives up.
+      const isGone = waitedUntil(since.call) <= at + calm.bounds.queuedMs;
+      if (call.most !== undefined && isGone) return [];
       const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
       if (!calm.ofServer(from, at) || !calm.ofKey(key, from, at)) return [];
       const isOfThem = (process: string): boolean =>
@@ -53,6 +58,11 @@ export function queuedSince(
   at: number,
 ): { readonly call: Call; readonly at: number } | undefined {
   const own = calls.filter(isPartyOf(ofParty));
+  // Of permits, a process asks for one after another: with each that it gets, it goes to the end of the queue.
+  const served = own
+    .filter(({ most, entered }) => most !== undefined && entered !== undefined)
+    .map(({ entered }) => (entered as NonNullable<Call['entered']>).at)
+    .filter((enteredAt) => enteredAt < at);
   const [first] = own
     .filter(
       (call) =>
@@ -63,7 +73,7 @@ export function queuedSince(
     )
     .sort((a, b) => a.calledAt.at - b.calledAt.at);
   if (first === undefined) return undefined;
-  return { call: first, at: Math.max(first.calledAt.at, ...lastLeft(own, at)) };
+  return { call: first, at: Math.max(first.calledAt.at, ...served, ...lastLeft(own, at)) };
 }
 
 /** When calls have left their places, or the key. */

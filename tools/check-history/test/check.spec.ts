@@ -7,7 +7,10 @@ type Step = readonly [at: number, process: string, type: string, more?: object];
 const CALLED = { keys: ['a'], waitMs: 1_000, leaseMs: 500 };
 const entered = (fence: number) => ({ fences: { a: fence }, believed: true });
 
-const OF_CALLS = ['called', 'entered', 'assured', 'effect', 'left', 'ended'];
+const OF_CALLS = [
+  ...['called', 'entered', 'assured', 'effect', 'left', 'ended'],
+  ...['detaches', 'detached'],
+];
 
 /** Every process makes one call. */
 function history(...steps: readonly Step[]): HistoryLine[] {
@@ -571,6 +574,216 @@ describe('a history', () => {
         );
       expect(dies()).toContain('a dead holder keeps a key for one lease');
       expect(dies(...holds(1, 5_990, 'r', 2, READS))).toEqual([]);
+    });
+  });
+
+  describe('with permits', () => {
+    const wants = (most: number, weight = 1): object => ({
+      ...CALLED,
+      waitMs: 9_000,
+      permits: { a: most },
+      weight,
+    });
+    const enters = (at: number, process: string, slot: number): Step => [
+      at,
+      process,
+      'entered',
+      { fences: {}, slots: { a: slot }, believed: true },
+    ];
+    const leaves = (at: number, process: string): Step[] => [
+      [at, process, 'left'],
+      [at, process, 'ended', { outcome: 'done' }],
+    ];
+    const holds = (
+      [from, until]: readonly [number, number],
+      process: string,
+      slot: number,
+      wanted: object,
+    ): Step[] => [
+      [from, process, 'called', wanted],
+      enters(from, process, slot),
+      [until, process, 'effect'],
+      ...leaves(until, process),
+    ];
+    const inOrder = (...steps: readonly Step[]): string[] =>
+      rulesBrokenBy(...[...steps].sort(([a], [b]) => a - b));
+
+    it('in which as many are held as there are is as it should be', () => {
+      const light = ['p', 'q'].flatMap((process, i) => holds([i, 50], process, i, wants(4)));
+      expect(inOrder(...light, ...holds([3, 50], 'r', 2, wants(4, 2)))).toEqual([]);
+    });
+
+    it('in which more are held than there are is found, unless one of them was lost', () => {
+      const held = [
+        ...holds([0, 50], 'p', 0, wants(4)),
+        ...holds([1, 50], 'q', 1, wants(4, 2)),
+        ...holds([3, 50], 'r', 2, wants(4, 2)),
+      ];
+      expect(inOrder(...held)).toEqual(['too many hold one key']);
+      expect(inOrder(...held, [2, '', 'lost data'])).toEqual([]);
+    });
+
+    it('in which callers have different numbers is judged by the largest', () => {
+      const first = holds([0, 50], 'p', 0, wants(1));
+      expect(inOrder(...first, ...holds([1, 50], 'q', 1, wants(2)))).toEqual([]);
+      expect(inOrder(...first, ...holds([1, 50], 'q', 1, wants(1)))).toEqual([
+        'too many hold one key',
+        'two have one slot',
+      ]);
+    });
+
+    it.each([0, 2, -1])('in which a second holder of two has slot %i is found', (slot) => {
+      const both = [...holds([0, 50], 'p', 0, wants(2)), ...holds([1, 50], 'q', slot, wants(2))];
+      expect(inOrder(...both)).toEqual(['two have one slot']);
+    });
+
+    it.each([
+      ['exclusively', CALLED],
+      ['to read', { ...CALLED, mode: 'shared' }],
+    ])('in which somebody has the key %s beside a permit is found', (_, other) => {
+      const permit = holds([0, 50], 'p', 0, wants(2));
+      const beside: Step[] = [
+        [1, 'q', 'called', other],
+        [2, 'q', 'entered', entered(1)],
+        [40, 'q', 'effect'],
+        ...leaves(40, 'q'),
+      ];
+      expect(inOrder(...permit, ...beside)).toEqual(['two hold one key']);
+    });
+
+    it('in which somebody waits beside a permit that nobody has is found, unless it needs more', () => {
+      const waits = (weight: number, ...more: readonly Step[]): string[] =>
+        inOrder(
+          ...holds([0, 8_000], 'p', 0, wants(3, 2)),
+          [1_000, 'q', 'called', wants(3, weight)],
+          enters(8_001, 'q', 1),
+          ...leaves(8_002, 'q'),
+          ...more,
+        );
+      expect(waits(1)).toEqual(['no permit is idle']);
+      expect(waits(2)).toEqual([]);
+      const heavy: Step[] = [[900, 'r', 'called', wants(3, 2)], enters(8_000, 'r', 0)];
+      expect(waits(1, ...heavy, ...leaves(8_000, 'r'))).toEqual([]);
+    });
+
+    it('in which one that died keeps its permit for longer than its lease is found', () => {
+      const gets = (at: number): string[] =>
+        inOrder(
+          ...holds([0, 20_000], 'p', 0, wants(2)),
+          [1, 'q', 'called', wants(2)],
+          enters(1, 'q', 1),
+          [5_000, 'q', 'died'],
+          [4_000, 'r', 'called', { ...wants(2), waitMs: 30_000 }],
+          enters(at, 'r', 1),
+          ...leaves(at, 'r'),
+        );
+      expect(gets(7_900)).toEqual([]);
+      expect(gets(10_000)).toEqual(['no permit is idle']);
+    });
+
+    it('in which a small one passes a great one that waits for longer is found', () => {
+      const passes = (came: number): string[] =>
+        inOrder(
+          ...holds([0, 9_000], 'p', 0, wants(3, 2)),
+          [1_000, 'q', 'called', { ...wants(3, 2), waitMs: 20_000 }],
+          [came, 'r', 'called', wants(3)],
+          enters(6_000, 'r', 1),
+          ...leaves(6_010, 'r'),
+          enters(9_001, 'q', 0),
+          ...leaves(9_010, 'q'),
+        );
+      expect(passes(5_000)).toEqual(['who waits longer comes first']);
+      expect(passes(900)).toEqual([]);
+    });
+
+    it('in which a permit is said to be busy that nobody has is found', () => {
+      const tries = (weight: number): string[] =>
+        inOrder(
+          ...holds([0, 8_000], 'p', 0, wants(3, 2)),
+          [5_000, 'q', 'called', { ...wants(3, weight), waitMs: 0 }],
+          [5_001, 'q', 'ended', { outcome: 'busy' }],
+        );
+      expect(tries(1)).toEqual(['a free key is served']);
+      expect(tries(2)).toEqual([]);
+    });
+  });
+
+  describe('in which a lock is handed over', () => {
+    const DETACHES: readonly Step[] = [
+      ...HOLDS_FIRST,
+      [3, 'p', 'detaches', { forMs: 9_000 }],
+      [4, 'p', 'detached', { text: 't' }],
+      [5, 'p', 'ended', { outcome: 'done' }],
+    ];
+    const ADOPTS = { ...CALLED, waitMs: 0, adopts: 't' };
+    const adopts = (at: number, process: string, fence: number, more: object = {}): Step[] => [
+      [at, process, 'called', ADOPTS],
+      [at + 1, process, 'entered', { ...entered(fence), ...more }],
+      [at + 9, process, 'effect'],
+      [at + 9, process, 'left'],
+      [at + 9, process, 'ended', { outcome: 'done' }],
+    ];
+    const refused = (at: number, process: string): Step[] => [
+      [at, process, 'called', ADOPTS],
+      [at + 1, process, 'ended', { outcome: 'not adopted' }],
+    ];
+    const takes = (at: number, process: string): Step[] => [
+      [at, process, 'called', CALLED],
+      [at + 1, process, 'entered', entered(9)],
+      [at + 2, process, 'left'],
+      [at + 2, process, 'ended', { outcome: 'done' }],
+    ];
+    const inOrder = (...steps: readonly Step[]): string[] =>
+      rulesBrokenBy(...[...steps].sort(([a], [b]) => a - b));
+
+    it('to one of two that adopt it is as it should be', () => {
+      expect(inOrder(...DETACHES, ...adopts(100, 'q', 2), ...refused(101, 'r'))).toEqual([]);
+      expect(inOrder(...DETACHES, ...adopts(100, 'q', 2), ...takes(200, 'r'))).toEqual([]);
+    });
+
+    it('to two, one after the other, is found, unless the server has forgotten the first', () => {
+      const both = [...adopts(100, 'q', 2), ...adopts(200, 'r', 3)];
+      expect(inOrder(...DETACHES, ...both)).toEqual(['a text is adopted once']);
+      expect(inOrder(...DETACHES, ...both, [150, '', 'lost data'])).toEqual([]);
+    });
+
+    it('while the first still acts is found', () => {
+      const still: Step = [105, 'p', 'effect'];
+      expect(inOrder(...DETACHES, ...adopts(100, 'q', 2), still)).toEqual(['two hold one key']);
+    });
+
+    it('with a fence that is not greater is found', () => {
+      expect(inOrder(...DETACHES, ...adopts(100, 'q', 1))).toEqual(['fences rise']);
+    });
+
+    it('and another one gets it first is found, unless its time was over', () => {
+      expect(inOrder(...DETACHES, ...takes(8_000, 'r'))).toEqual(['a key is kept']);
+      expect(inOrder(...DETACHES, ...takes(9_500, 'r'))).toEqual([]);
+      const afterwards = [...adopts(100, 'q', 2), ...takes(8_000, 'r')];
+      expect(inOrder(...DETACHES, ...afterwards)).toEqual([]);
+    });
+
+    it('to nobody, although somebody asks in time, is found', () => {
+      expect(inOrder(...DETACHES, ...refused(8_000, 'q'))).toEqual([
+        'a detached lock can be adopted',
+      ]);
+      expect(inOrder(...DETACHES, ...refused(9_500, 'q'))).toEqual([]);
+      expect(
+        inOrder(...DETACHES, [7_000, '', 'taken away', { key: 'a' }], ...refused(8_000, 'q')),
+      ).toEqual([]);
+    });
+
+    it('and nobody gets it after its time is found', () => {
+      const waits = (until: number): string[] =>
+        inOrder(
+          ...DETACHES,
+          [5_000, 'q', 'called', { ...CALLED, waitMs: 20_000 }],
+          [until, 'q', 'entered', entered(2)],
+          [until, 'q', 'left'],
+          [until, 'q', 'ended', { outcome: 'done' }],
+        );
+      expect(waits(10_000)).toEqual([]);
+      expect(waits(12_000)).toEqual(['a free key is served']);
     });
   });
 });

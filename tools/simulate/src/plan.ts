@@ -1,4 +1,6 @@
 import { SeededRandom } from 'kit';
+import { withHandOffs } from './hand-offs.js';
+import { withPermits } from './permits.js';
 import { withReaders } from './readers.js';
 
 export const KINDS = [
@@ -31,6 +33,11 @@ export interface PlannedCall {
   readonly keepMs?: number;
   /** Others may read at the same time. */
   readonly mode?: 'shared';
+  /** The keys of which it wants permits, and how many there are of each. */
+  readonly permits?: Readonly<Record<string, number>>;
+  readonly weight?: number;
+  /** What becomes of its lock after its work, instead of being released. */
+  readonly handOff?: HandOff;
   /** Whether a nested call only reads. */
   readonly nestedReads?: boolean;
   /** After how long its hold is over, whatever the work does. */
@@ -38,6 +45,21 @@ export interface PlannedCall {
   readonly label?: string;
   /** Whether the work prolongs its lease by far, once. */
   readonly prolongs?: boolean;
+}
+
+/** A lock is detached after the work, and others try to adopt it. */
+export interface HandOff {
+  readonly forMs: number;
+  readonly adopters: readonly PlannedAdopter[];
+}
+
+export interface PlannedAdopter {
+  /** The name of its process. */
+  readonly process: string;
+  /** When it tries to, after the lock was detached. */
+  readonly afterMs: number;
+  readonly workMs: number;
+  readonly handOff?: HandOff;
 }
 
 export interface PlannedProcess {
@@ -142,7 +164,8 @@ export function planOf(seed: number): Plan {
       ),
     };
   });
-  return { seed, calmAtMs, isQuiet, processes: withReaders(seed, calmAtMs, processes), faults };
+  const mixed = withPermits(seed, calmAtMs, withReaders(seed, calmAtMs, processes));
+  return { seed, calmAtMs, isQuiet, processes: withHandOffs(seed, mixed), faults };
 }
 
 class CallPlanner {

@@ -3,8 +3,8 @@ import type { PlannedCall, PlannedProcess } from './plan.js';
 
 const READERS = 0x5ead;
 
-/** Those that are the same for readers: the others keep a key after the work, or only look. */
-const READING = ['withLock', 'acquire', 'try', 'several', 'nested', 'aborted', 'fixed'];
+/** Those that are the same for readers, and for permits: the others keep a key after the work, or only look. */
+export const READING = ['withLock', 'acquire', 'try', 'several', 'nested', 'aborted', 'fixed'];
 
 /**
  * Half of the histories have calls that only read (`mode: 'shared'`), and further ones. They came later, and are drawn
@@ -59,7 +59,7 @@ export function withReaders(
 }
 
 /** Some may not hold for as long as their work takes. */
-function limit(
+export function limit(
   random: SeededRandom,
   { prolongs, workMs }: PlannedCall,
 ): Pick<PlannedCall, 'maxHoldMs'> {

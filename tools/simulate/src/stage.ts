@@ -1,5 +1,5 @@
 import { SeededRandom } from 'kit';
-import { SimulatedProcess } from './application/simulated-process.js';
+import { type DetachedLock, SimulatedProcess } from './application/simulated-process.js';
 import { happen } from './faults.js';
 import { History } from './history.js';
 import { Machine } from './network/machine.js';
@@ -27,9 +27,10 @@ export class Stage {
     this.#seed = seed;
     this.history = new History(time);
     if (isQuiet) this.history.tell({ type: 'quiet network' });
-    // The specification has no readers.
+    // The specification has no readers, no permits, and no lock that goes on elsewhere.
     const calls = processes.flatMap((process) => process.calls);
-    for (const key of new Set(calls.filter(({ mode }) => mode).flatMap((call) => call.keys)))
+    const unknown = calls.filter(({ mode, permits, handOff }) => mode ?? permits ?? handOff);
+    for (const key of new Set(unknown.flatMap((call) => call.keys)))
       this.history.tell({ type: 'unspecified', key });
     const machine = this.#machine('redis', 0);
     this.server = new ServerHost(machine, scripts, this.history, isQuiet, breaks);
@@ -42,10 +43,21 @@ export class Stage {
   /** @param stream of random numbers: one for each machine */
   start(planned: PlannedProcess, stream: number): void {
     const machine = this.#machine(planned.name, stream);
-    const process = new SimulatedProcess(machine, this.server, this.history, planned);
+    const process = new SimulatedProcess(machine, this.server, this.history, planned, this.#pass);
     this.processes.push(process);
     process.start();
   }
+
+  /** Brings the text of a lock that was detached to those that are to adopt it. */
+  readonly #pass = ({ text, from, keys, adopters }: DetachedLock): void => {
+    adopters.forEach((adopter, i) => {
+      this.time.plan(adopter.afterMs, () => {
+        const process = this.processes.findLast(({ machine }) => machine.name === adopter.process);
+        const name = `${i + 1} after ${from}`;
+        process?.machine.run(() => void process.adopt(text, { name, from, keys, ...adopter }));
+      });
+    });
+  };
 
   #machine(name: string, stream: number): Machine {
     return new Machine(name, this.time, new SeededRandom(this.#seed * 31 + stream));

@@ -53,7 +53,7 @@ export class Calls {
       case 'called':
         return this.#called(line);
       case 'entered': {
-        const fence = Math.max(...Object.values(line.fences).map(shortFence));
+        const fence = Math.max(0, ...Object.values(line.fences).map(shortFence));
         this.#change(line, { state: 'holding', since: at, fence });
         this.show(idOf(line), { row: line.process, kind: 'holding', of: line.process }, at);
         return;
@@ -65,6 +65,7 @@ export class Calls {
         return;
       }
       case 'left':
+      case 'detached':
         this.#note(line);
         this.#change(line, { state: 'releasing', since: at, isLost: this.isOfLost(line) });
         return this.#end(idOf(line), at);
@@ -83,6 +84,7 @@ export class Calls {
         this.#troubles.delete(line.process);
         return;
       case 'effect':
+      case 'detaches':
       case 'paused':
       case 'continued':
       case 'ran':

@@ -27,15 +27,19 @@ function textAndTone(
     case 'called':
       return [`${line.process} asks for ${line.keys.join(', ')}`];
     case 'entered': {
-      const held = Object.entries(line.fences).map(
-        ([key, fence]) => `${key}, fence ${shortFence(fence)}`,
-      );
+      const { fences, slots = {} } = line;
+      const held = [
+        ...Object.entries(fences).map(([key, fence]) => `${key}, fence ${shortFence(fence)}`),
+        ...Object.entries(slots).map(([key, slot]) => `${key}, slot ${slot}`),
+      ];
       return [`${line.process} holds ${held.join('; ')}`, 'good'];
     }
     case 'left':
       return isLost
         ? [`${line.process} is told that its lock is lost, and stops`, 'bad']
         : [`${line.process} has done its work`, 'quiet'];
+    case 'detached':
+      return [`${line.process} has detached its lock`, 'good'];
     case 'ended':
       return endText(line);
     case 'ran': {
@@ -71,6 +75,7 @@ function textAndTone(
     case 'unspecified':
     case 'assured':
     case 'effect':
+    case 'detaches':
       return undefined;
   }
 }
@@ -87,6 +92,8 @@ function endText({
       return [`${process} has not got it in time`, 'bad'];
     case 'aborted':
       return [`${process} gave up`, 'quiet'];
+    case 'not adopted':
+      return [`${process} cannot adopt the lock any more`, 'bad'];
     case 'failed':
       return [`${process} is told: ${error ?? 'its call has failed'}`, 'bad'];
   }

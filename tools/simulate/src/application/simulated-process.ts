@@ -1,3 +1,4 @@
+import type { OfCall } from 'check-history';
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { LockEngine } from '../../../../libs/nestjs-locked/dist/modules/core/engine/lock-engine.js';
 import type { Lock } from '../../../../libs/nestjs-locked/dist/modules/core/lock.js';
@@ -12,11 +13,46 @@ import type { History } from '../history.js';
 import type { Machine } from '../network/machine.js';
 import type { ServerHost } from '../network/server-host.js';
 import { SimulatedClient } from '../network/simulated-connection.js';
-import type { PlannedCall, PlannedProcess } from '../plan.js';
+import type { HandOff, PlannedAdopter, PlannedCall, PlannedProcess } from '../plan.js';
 import { BEGINNING } from '../world/virtual-node.js';
 
 /** How long a step of the work takes, at most: it looks whether it still holds the lock at each. */
 const STEP_MS = 25;
+
+/** A lock that somebody may adopt. */
+export interface DetachedLock {
+  readonly text: string;
+  /** What the history calls that text. */
+  readonly from: string;
+  readonly keys: readonly string[];
+  readonly adopters: readonly PlannedAdopter[];
+}
+
+/** A call that adopts a lock. */
+interface Adopter extends PlannedAdopter {
+  readonly name: string;
+  readonly from: string;
+  readonly keys: readonly string[];
+}
+
+/** What a call does under its lock. */
+type Work = Pick<PlannedCall, 'name' | 'keys' | 'workMs' | 'prolongs' | 'permits' | 'handOff'>;
+
+/** A call that detaches its lock. */
+interface Detaching {
+  readonly process: string;
+  readonly call: string;
+  readonly keys: readonly string[];
+  readonly handOff: HandOff;
+}
+
+type Outcome = Extract<OfCall, { type: 'ended' }>['outcome'];
+
+const OUTCOMES: Readonly<Record<string, Outcome>> = {
+  LOCK_NOT_ACQUIRED: 'busy',
+  LOCK_ABORTED: 'aborted',
+  LOCK_NOT_ADOPTED: 'not adopted',
+};
 
 /** A process of an application: one lock service, and its callers. */
 export class SimulatedProcess {
@@ -31,6 +67,7 @@ export class SimulatedProcess {
     server: ServerHost,
     history: History,
     readonly plan: PlannedProcess,
+    private readonly pass: (lock: DetachedLock) => void,
   ) {
     this.#history = history;
     const { leaseMs, lingerMs, localHandovers, fenceKeepMs } = plan;
@@ -90,32 +127,45 @@ export class SimulatedProcess {
 
   async call(planned: PlannedCall): Promise<void> {
     if (this.#isClosing) return;
-    const { name: call, keys, waitMs, keepMs, mode, maxHoldMs } = planned;
-    const of = { process: this.machine.name, call };
-    const { leaseMs } = this.plan;
+    const { name, keys, waitMs, keepMs, mode, permits, weight, maxHoldMs } = planned;
     const wanted = {
       keys,
       waitMs,
-      leaseMs,
       ...(keepMs !== undefined && { keepMs }),
       ...(mode !== undefined && { mode }),
+      ...(permits !== undefined && { permits }),
+      ...(weight !== undefined && { weight }),
     };
-    this.#history.tell({ type: 'called', ...of, ...wanted });
+    // A lock that is not renewed, or may not last, ends while the work goes on, as it was told.
+    const isLimited = planned.kind === 'fixed' || maxHoldMs !== undefined;
+    await this.#record(name, wanted, () => this.#make(planned), isLimited);
+  }
+
+  /** Goes on under a lock that was detached, here or elsewhere. */
+  async adopt(text: string, adopter: Adopter): Promise<void> {
+    if (this.#isClosing) return;
+    const { name, from, keys } = adopter;
+    await this.#record(name, { keys, waitMs: 0, adopts: from }, async () => {
+      await this.#engine.withAdopted(text, {}, (lock) => this.#work(adopter, lock));
+      return true;
+    });
+  }
+
+  /** @param isLimited whether its lock is expected to end before the work */
+  async #record(
+    call: string,
+    wanted: Omit<Extract<OfCall, { type: 'called' }>, 'type' | 'process' | 'call' | 'leaseMs'>,
+    make: () => Promise<boolean>,
+    isLimited = false,
+  ): Promise<void> {
+    const of = { process: this.machine.name, call };
+    this.#history.tell({ type: 'called', ...of, ...wanted, leaseMs: this.plan.leaseMs });
     try {
-      const isDone = await this.#make(planned);
+      const isDone = await make();
       this.#history.tell({ type: 'ended', ...of, outcome: isDone ? 'done' : 'busy' });
     } catch (error) {
       const { code = '', message } = error as { code?: string; message: string };
-      // A lock that is not renewed, or may not last, ends while the work goes on, as it was told.
-      const isLimited = planned.kind === 'fixed' || maxHoldMs !== undefined;
-      const isForeseen = isLimited && code === 'LOCK_LOST';
-      const outcome = isForeseen
-        ? 'done'
-        : code === 'LOCK_NOT_ACQUIRED'
-          ? 'busy'
-          : code === 'LOCK_ABORTED'
-            ? 'aborted'
-            : 'failed';
+      const outcome = isLimited && code === 'LOCK_LOST' ? 'done' : (OUTCOMES[code] ?? 'failed');
       this.#history.tell({ type: 'ended', ...of, outcome, error: `${code}: ${message}` });
     }
   }
@@ -123,14 +173,24 @@ export class SimulatedProcess {
   /** @returns false if somebody else holds the lock */
   async #make(planned: PlannedCall): Promise<boolean> {
     const { kind, keys, waitMs, abortMs, keepMs, label, mode, nestedReads, maxHoldMs } = planned;
+    const { permits, weight } = planned;
     const engine = this.#engine;
+    const how: Pick<LockOptions, 'mode' | 'permits' | 'weight'> = {
+      ...(mode !== undefined && { mode }),
+      ...(permits !== undefined && { permits: (key: string) => permits[key] }),
+      ...(weight !== undefined && { weight }),
+    };
     const options: LockOptions = {
       waitMs,
+      ...how,
       ...(label !== undefined && { label }),
-      ...(mode !== undefined && { mode }),
       ...(maxHoldMs !== undefined && { maxHoldMs }),
     };
-    const inner: LockOptions = { ...options, ...(nestedReads === true && { mode: 'shared' }) };
+    const inner: LockOptions = {
+      ...options,
+      ...(nestedReads === true && { mode: 'shared' }),
+      ...(weight !== undefined && { weight: 1 }),
+    };
     const work = (lock: Lock): Promise<void> => this.#work(planned, lock);
     switch (kind) {
       case 'withLock':
@@ -139,8 +199,9 @@ export class SimulatedProcess {
         return true;
       case 'nested':
         await engine.withLock(keys, options, async (lock) => {
-          await engine.withLock(keys, inner, () => this.#sleep(STEP_MS));
-          await work(lock);
+          await this.#work(planned, lock, () =>
+            engine.withLock(keys, inner, () => this.#sleep(STEP_MS)),
+          );
         });
         return true;
       case 'fixed':
@@ -166,14 +227,14 @@ export class SimulatedProcess {
         await this.#workAndRelease(planned, await engine.acquire(keys, options));
         return true;
       case 'try': {
-        const lock = await engine.tryAcquire(keys, mode === undefined ? {} : { mode });
+        const lock = await engine.tryAcquire(keys, how);
         if (lock !== null) await this.#workAndRelease(planned, lock);
         return lock !== null;
       }
     }
   }
 
-  async #workAndRelease(planned: PlannedCall, lock: Lock): Promise<void> {
+  async #workAndRelease(planned: Work, lock: Lock): Promise<void> {
     try {
       await this.#work(planned, lock);
     } finally {
@@ -181,16 +242,25 @@ export class SimulatedProcess {
     }
   }
 
-  async #work({ name: call, keys, workMs, prolongs }: PlannedCall, lock: Lock): Promise<void> {
+  /** @param nested what it does first */
+  async #work(
+    { name: call, keys, workMs, prolongs, permits = {}, handOff }: Work,
+    lock: Lock,
+    nested: () => Promise<void> = async () => {},
+  ): Promise<void> {
     const of = { process: this.machine.name, call };
     const isBelieved = (): boolean => lock.isHeld && !lock.signal.aborted;
     const assured = (): void => {
       const until = this.machine.time.now + lock.remainingMs();
       this.#history.tell({ type: 'assured', ...of, until });
     };
-    const fences = Object.fromEntries(keys.map((key) => [key, lock.fencingTokenOf(key)]));
-    this.#history.tell({ type: 'entered', ...of, fences, believed: isBelieved() });
+    const isPermit = (key: string): boolean => permits[key] !== undefined;
+    const fenced = keys.filter((key) => !isPermit(key));
+    const fences = Object.fromEntries(fenced.map((key) => [key, lock.fencingTokenOf(key)]));
+    const slots = Object.fromEntries(keys.filter(isPermit).map((key) => [key, lock.slotOf(key)]));
+    this.#history.tell({ type: 'entered', ...of, fences, slots, believed: isBelieved() });
     assured();
+    await nested();
     if (prolongs === true && workMs > STEP_MS) {
       await lock.ensureRemaining(2 * this.plan.leaseMs);
       assured();
@@ -201,7 +271,19 @@ export class SimulatedProcess {
       this.#history.tell({ type: 'effect', ...of });
       assured();
     }
-    this.#history.tell({ type: 'left', ...of });
+    if (handOff !== undefined && isBelieved()) await this.#detach({ ...of, keys, handOff }, lock);
+    else this.#history.tell({ type: 'left', ...of });
+  }
+
+  async #detach(
+    { process, call, keys, handOff: { forMs, adopters } }: Detaching,
+    lock: Lock,
+  ): Promise<void> {
+    this.#history.tell({ type: 'detaches', process, call, forMs });
+    const text = await lock.detach({ forMs });
+    const from = `${process}/${call}`;
+    this.#history.tell({ type: 'detached', process, call, text: from });
+    this.pass({ text, from, keys, adopters });
   }
 
   #sleep(ms: number): Promise<void> {
