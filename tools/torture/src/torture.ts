@@ -18,7 +18,7 @@ import type { Stage } from './stages/stage.js';
 import { chosenStage, faultsOf, type StageKind, startStage } from './stages/stages.js';
 import { SECOND_SERVICE } from './worker/application.js';
 import { watchHeartbeat } from './worker/heartbeat.js';
-import type { Readers, ServiceTask, WorkerTask } from './worker/task.js';
+import type { DetachedLock, Permits, Readers, ServiceTask, WorkerTask } from './worker/task.js';
 import { WorkerProcess } from './worker/worker-process.js';
 
 /** The limits of a run. */
@@ -68,15 +68,24 @@ export function torture(options: TortureOptions): Promise<number> {
     });
     const stopPulse = watchPulse(stage, history);
     const readers = drawnReaders(random, options);
+    const permits = drawnPermits(random, options);
     const startWorker = (index: number, more: Partial<WorkerTask> = {}) => {
       const task = {
-        ...taskOf(index, options, stage, random, readers),
+        ...taskOf(index, options, stage, random, { readers, permits }),
         history: history.path,
         ...more,
       };
-      return WorkerProcess.start(PROGRAM, task, history);
+      return WorkerProcess.start(PROGRAM, task, history, pass);
     };
     const crew = new Crew(startWorker);
+    /** Brings a lock that was detached to some that are to adopt it, or to nobody. */
+    function pass(lock: DetachedLock): void {
+      const count = random.pick([0, 1, 1, 1, 2]);
+      const { workers } = crew;
+      if (workers.length === 0) return;
+      const afterMs = random.pick([0, 0, 20, 400, 1_000]);
+      for (let n = 0; n < count; n++) random.pick(workers).tell({ do: 'adopt', afterMs, ...lock });
+    }
     try {
       await crew.start(options.processes);
       const faults = await disturb({ random, crew, history, stage }, kind, options);
@@ -92,7 +101,7 @@ export function torture(options: TortureOptions): Promise<number> {
       const verdict = check(judged, { ...LIMITS, ...withSentinels, ...isShort });
       const left = await residue(stage);
       console.log(
-        `seed ${seed}, ${seconds} s, ${crew.started} processes, stage ${kind}${readers.share > 0 ? `, readers of ${readers.keys.join(' ')}` : ''}`,
+        `seed ${seed}, ${seconds} s, ${crew.started} processes, stage ${kind}${readers.share > 0 ? `, readers of ${readers.keys.join(' ')}` : ''}${permits.share > 0 ? `, permits of ${Object.keys(permits.numbers).join(' ')}` : ''}`,
       );
       print(verdict, faults);
       return [...verdict.violations, ...left];
@@ -118,12 +127,20 @@ function drawnReaders(random: SeededRandom, { without }: TortureOptions): Reader
   return { keys: [...ALL_KEYS, ...LONE_KEYS].filter(() => random.chance(0.5)), share };
 }
 
+/** Every third run has no permits, and no run has them on all keys. */
+function drawnPermits(random: SeededRandom, { without }: TortureOptions): Permits {
+  const share = random.pick([0, 0.5, 0.9]);
+  if (share === 0 || without.includes('permits')) return { numbers: {}, share: 0 };
+  const keys = [...ALL_KEYS, ...LONE_KEYS].filter(() => random.chance(0.5));
+  return { numbers: Object.fromEntries(keys.map((key) => [key, random.between(1, 4)])), share };
+}
+
 function taskOf(
   index: number,
   { kinds, without, breaks }: TortureOptions,
   stage: Stage,
   random: SeededRandom,
-  readers: Readers,
+  joint: Pick<ServiceTask, 'readers' | 'permits'>,
 ): Omit<WorkerTask, 'history'> {
   const forms = without.includes('own-clients')
     ? (['url', 'options'] as const)
@@ -139,7 +156,7 @@ function taskOf(
       awaitRelease: random.chance(0.7),
     },
     callers: random.between(1, 3),
-    readers,
+    ...joint,
   });
   return {
     name: `p${index}`,

@@ -87,6 +87,76 @@ describe('the checker of torture: exclusion', () => {
   });
 });
 
+describe('the checker of torture: permits', () => {
+  const permit = (call: string, times: string, slot: number, more = '') =>
+    `${call} ${times} permits=k:3 slots=k:${slot} ${more}`;
+  const two = [permit('a/1', '10-90', 0), permit('b/1', '20-90', 1)];
+
+  it('have a key together, as many as there are, and never beside others', () => {
+    clean(...two, permit('c/1', '30-40', 2), 'c/2 100-110');
+    for (const other of ['c/1 5-15', 'c/1 85-95', 'c/1 40-50 reads=k'])
+      includes(TWO_HOLDERS, ...two, other);
+  });
+
+  it('are counted by their weights, and by the largest number', () => {
+    const heavy = permit('c/1', '30-40', 2, 'weight=2');
+    finds(/^4 of 3 permits of k .* c\/1 beside a\/1, b\/1/, ...two, heavy);
+    finds(/^4 of 3 permits/, ...two, permit('c/1', '30-60', 2), permit('d/1', '40-50', 3));
+    clean(...two, 'c/1 30-40 permits=k:4 weight=2 slots=k:2');
+  });
+
+  it('do not have the slot of another', () => {
+    finds(/^two holders of slot 1 of k/, ...two, permit('c/1', '30-40', 1));
+    clean(...two, permit('c/1', '91-95', 1));
+  });
+
+  it('are joined by calls inside, which do not count', () => {
+    const inside = permit('b/2', '30-40', 1, 'parent=b/1');
+    clean(...two, inside, permit('c/1', '35-60', 2));
+    finds(/^4 of 3 permits/, ...two, inside, permit('c/1', '35-60', 2, 'weight=2'));
+  });
+
+  it('may be refused to a call inside one that has fewer', () => {
+    const asks = (more: string) =>
+      `b/2 asked 29 parent=b/1 ${more}; b/2 refused 30 LOCK_CONFIG_INVALID`;
+    clean(...two, asks(''), 'a/9 100-110');
+    clean(...two, asks('permits=k:3 weight=2'));
+    finds(/refused with LOCK_CONFIG_INVALID/, ...two, asks('permits=k:3'));
+  });
+});
+
+describe('the checker of torture: hand-over', () => {
+  const left = 'a/1 10-90; a/1 detaches 80 ms=900; a/1 detached 85';
+  const adopts = (call: string, times: string) => `${call} ${times} adopts=a/1 waitMs=0`;
+
+  it('of a lock that nobody has until it is adopted', () => {
+    clean(left, adopts('b/1', '300-400'), 'c/1 410-420');
+    clean(left, 'c/1 1100-1110');
+    includes(/^two holders of k .* a\/1, detached,/, left, 'c/1 200-210');
+    includes(TWO_HOLDERS, left, adopts('b/1', '300-400'), 'c/1 350-420');
+    includes(BEHIND, left, adopts('b/1', '300-400 token=10'));
+  });
+
+  it('to one of those who adopt it', () => {
+    const refused = 'c/1 asked 300 adopts=a/1; c/1 refused 301 LOCK_NOT_ADOPTED';
+    clean(left, adopts('b/1', '300-400'), refused);
+    includes(
+      'b/1 and c/1 have both adopted the lock of a/1',
+      left,
+      adopts('b/1', '300-400'),
+      adopts('c/1', '410-420'),
+    );
+    finds(/^c\/1 .* was refused with LOCK_NOT_ADOPTED/, left, refused);
+    clean(left, refused, 'operator 200-210');
+    clean(left, refused.replaceAll('30', '103'));
+  });
+
+  it('of a lock that counts no more for who has detached it', () => {
+    includes(TWO_HOLDERS, left, adopts('b/1', '86-400'), 'a/1 acted 88');
+    clean(left, adopts('b/1', '86-400'));
+  });
+});
+
 describe('the checker of torture: readers', () => {
   const reader = (call: string, times: string, token: number, more = '') =>
     `${call} ${times} reads=k token=${token} ${more}`;

@@ -17,6 +17,7 @@ const ASKED = {
 /** What may be said of an event. A word that is none of these is a mistake in the spec. */
 const NAMES = new Set([
   ...Object.keys(ASKED),
+  ...['permits', 'weight', 'slots', 'adopts'],
   ...['reads', 'askedAt', 'token', 'tokens', 'validUntil', 'remainingMs', 'answer', 'parent'],
   ...['until', 'ms', 'shutdownMs', 'code', 'wasClosed'],
   ...['name', 'of', 'leases', 'notice', 'healingMs', 'keepsLeasesFromMs'],
@@ -81,12 +82,13 @@ function eventsOf(text: string): Entry[] {
 
 /** A call that asks, holds and releases. */
 function heldBy(call: string, from: number, to: number, told: Told): Entry[] {
-  const { token = from, tokens = { k: token }, askedAt = from - 1, ...more } = told;
+  const { slots, token = from, askedAt = from - 1, ...others } = told;
+  const { tokens = slots === undefined ? { k: token } : {}, ...more } = others;
   const { validUntil = to, remainingMs = 500, answer = true, ...asked } = more;
-  const keys = Object.keys(tokens as object);
+  const keys = Object.keys({ ...(tokens as object), ...(slots as object | undefined) });
   const begun = [
     entryOf('asked', call, [from, askedAt as number], '', { keys, ...asked }),
-    { kind: 'held', at: from, call, tokens, remainingMs },
+    { kind: 'held', at: from, call, tokens, slots, remainingMs },
     { kind: 'valid', at: from, call, until: validUntil },
   ];
   const ended = [
@@ -114,6 +116,7 @@ function entryOf(
     stalled: { since },
     closing: { services: [`${process}.1a`] },
     closed: { services: [`${process}.1a`] },
+    ...{ detaches: {}, detached: {} },
     ...{ aborted: {}, valid: {}, ensured: {}, acted: {}, ended: {}, killed: {}, exited: {} },
   };
   if (usual[kind] === undefined) throw new Error(`no such kind of entry: ${kind}`);

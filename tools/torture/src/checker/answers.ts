@@ -71,6 +71,9 @@ function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefin
     case 'LOCK_DEADLOCK':
       if (isWaitedForAt(call, at, facts)) return undefined;
       break;
+    case 'LOCK_NOT_ADOPTED':
+      if (mayBeGone(call, at, facts)) return undefined;
+      break;
     case 'LOCK_CONFIG_INVALID':
       if (call.keys.some((key) => wouldWaitForItself(call, key, facts))) return undefined;
       // Waiting without limit for a sibling that may wait for us is refused. The tool does it on purpose.
@@ -79,13 +82,30 @@ function refusal(call: Call, facts: Facts, occupied: Occupied): string | undefin
   return `was refused with ${code}: ${message}`;
 }
 
-/** Whether a call around it reads the key that it wants alone. */
+/** Whether a call around it reads the key, or has a permit of it, and it wants more. */
 function wouldWaitForItself(call: Call, key: string, { calls }: Facts): boolean {
-  if (readsKey(call, key)) return false;
   for (let at = around(call, calls); at !== undefined; at = around(at, calls)) {
-    if (readsKey(at, key)) return true;
+    if (readsKey(at, key) && !readsKey(call, key)) return true;
+    if (at.permits?.[key] === undefined) continue;
+    if (call.permits?.[key] === undefined || (call.weight ?? 1) > (at.weight ?? 1)) return true;
   }
   return false;
+}
+
+/** Whether the lock that it wants to adopt may be another one's by then, or free. */
+function mayBeGone(call: Call, at: number, { calls, disturbances, forgotten }: Facts): boolean {
+  const from = calls.get(call.adopts ?? '');
+  if (from?.detaches === undefined) return false;
+  const { at: since, ms } = from.detaches;
+  const interval = { from: since, until: at };
+  return (
+    at >= since + ms * 0.99 - 5 ||
+    call.keys.some((key) => forgotten.mayConcern(key, interval)) ||
+    call.keys.some((key) => disturbances.isKeyDisturbed(key, at)) ||
+    [...calls.values()].some(
+      (other) => other !== call && other.adopts === call.adopts && other.askedAt <= at,
+    )
+  );
 }
 
 /** Whether somebody waits then for a key that a call around it has. */

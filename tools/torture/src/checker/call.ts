@@ -15,9 +15,20 @@ export interface Call extends Omit<Entry<'asked'>, 'kind' | 'at' | 'call'>, Cour
   readonly inspections: Entry<'inspected'>[];
 }
 
+/** A permit of a key. */
+export interface Permit {
+  /** How many there are. */
+  readonly most: number;
+  readonly weight: number;
+  readonly slot: number;
+}
+
+type OnceInACourse =
+  'held' | 'detaches' | 'detached' | 'lost' | 'ended' | 'released' | 'refused' | 'aborted';
+
 /** How a call went on. */
 type Course = {
-  [Kind in 'held' | 'lost' | 'ended' | 'released' | 'refused' | 'aborted']?: Entry<Kind>;
+  [Kind in OnceInACourse]?: Entry<Kind>;
 };
 
 /** A call for several keys may already hold some of them, unseen, while it waits for the others. */
@@ -32,6 +43,13 @@ export function around({ parent }: Call, calls: ReadonlyMap<string, Call>): Call
 
 export function readsKey({ reads }: Pick<Call, 'reads'>, key: string): boolean {
   return reads?.includes(key) === true;
+}
+
+/** The permit that the call has of the key; undefined if it has the key otherwise. */
+export function permitOf({ permits, weight = 1, held }: Call, key: string): Permit | undefined {
+  const slot = held?.slots?.[key];
+  const most = permits?.[key];
+  return slot === undefined || most === undefined ? undefined : { most, weight, slot };
 }
 
 /** When the call was told that it holds its keys or does not get them. */
@@ -50,14 +68,16 @@ export function overAt(call: Call): number {
 }
 
 /** Until when the call could believe that it held its keys, and in any case until it last did. */
-export function believedUntil({ validUntil, actedAt, lost, ended, killedAt }: Call): number {
-  const overAt = Math.min(lost?.at ?? Infinity, ended?.at ?? Infinity, killedAt ?? Infinity);
+export function believedUntil(call: Call): number {
+  const { validUntil, actedAt, lost, detached, ended, killedAt = Infinity } = call;
+  const ends = [lost, detached, ended].map((end) => end?.at ?? Infinity);
+  const overAt = Math.min(killedAt, ...ends);
   return Math.max(actedAt, Math.min(validUntil, overAt));
 }
 
 /** How long the store may keep the lease after it was last prolonged. */
-export function leaseLengthMs({ leaseMs, ensuredMs }: Call): number {
-  return Math.max(leaseMs, ensuredMs * 1.02 + 100);
+export function leaseLengthMs({ leaseMs, ensuredMs, detaches }: Call): number {
+  return Math.max(leaseMs, Math.max(ensuredMs, detaches?.ms ?? 0) * 1.02 + 100);
 }
 
 /** Collects the calls from a history that is in the order of time. */

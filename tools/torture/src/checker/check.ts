@@ -5,6 +5,7 @@ import { settledAt } from './call.js';
 import { exclusionViolations, sharingViolations } from './exclusion.js';
 import { type ExcusedTime, excuseViolations, type KeyTimes } from './excuses.js';
 import { type CheckLimits, type Facts, factsOf } from './facts.js';
+import { handOffViolations } from './hand-offs.js';
 import { knownViolations } from './known-history.js';
 import { processViolations } from './processes.js';
 import { type Rule, type Violation, violationsOf } from './rules.js';
@@ -18,6 +19,7 @@ const RULES: Readonly<Record<string, Rule<Facts>>> = {
   tokens: tokenViolations,
   terms: termViolations,
   answers: answerViolations,
+  'hand-offs': handOffViolations,
   processes: processViolations,
   waits: waitViolations,
   known: knownViolations,

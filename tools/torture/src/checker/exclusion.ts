@@ -1,8 +1,11 @@
-import type { Call } from './call.js';
+import type { Call, Permit } from './call.js';
 import type { Facts } from './facts.js';
-import type { OwnSection, Section } from './section.js';
+import { areJoint, type OwnSection, type Section } from './section.js';
 
-/** Two holds of a key are never valid at the same time, up to their own deadlines, unless both only read. */
+/**
+ * Two holds of a key are never valid at the same time, up to their own deadlines, unless both only read, or both are
+ * permits, of which there are enough for all that are valid.
+ */
 export function* exclusionViolations(facts: Facts): Iterable<string> {
   const { sections, forgotten, excused, excusedOverlaps } = facts;
   const present = new Map<string, Section[]>();
@@ -12,7 +15,7 @@ export function* exclusionViolations(facts: Facts): Iterable<string> {
     if (section.until <= from) continue;
     const before = (present.get(key) ?? []).filter(({ until }) => until > from);
     for (const other of before) {
-      if (other.hold === section.hold || (other.reads && section.reads)) continue;
+      if (other.hold === section.hold || areJoint(other, section)) continue;
       const end = Math.min(other.until, section.until);
       if (forgotten.excuses([other, section], { from, until: end })) {
         excused.add(other).add(section);
@@ -21,8 +24,36 @@ export function* exclusionViolations(facts: Facts): Iterable<string> {
         yield `two holders of ${key} for ${(end - from).toFixed(1)} ms: ${other.id} until ${other.until.toFixed(1)}, ${section.id} from ${from.toFixed(1)}`;
       }
     }
+    if (section.permit !== undefined) yield* tooManyPermits(section, section.permit, before, facts);
     present.set(key, [...before, section]);
   }
+}
+
+/** @param before those that are valid when this one is */
+function* tooManyPermits(
+  section: Section,
+  { weight, most, slot }: Permit,
+  before: readonly Section[],
+  { forgotten, excused }: Facts,
+): Iterable<string> {
+  const { key, id, from, hold } = section;
+  if (before.some((other) => other.hold === hold)) return; // it has joined a call around it
+  const others = new Map<string, Section & { readonly permit: Permit }>();
+  for (const other of before) {
+    if (other.permit === undefined) continue;
+    const end = Math.min(other.until, section.until);
+    if (forgotten.excuses([other, section], { from, until: end })) excused.add(other).add(section);
+    else others.set(other.hold, { ...other, permit: other.permit });
+  }
+  const permits = [...others.values()].map((other) => other.permit);
+  const all = permits.reduce((sum, permit) => sum + permit.weight, weight);
+  const limit = Math.max(most, ...permits.map((permit) => permit.most));
+  if (all > limit) {
+    const ids = [...others.values()].map((other) => other.id).join(', ');
+    yield `${all} of ${limit} permits of ${key} at ${from.toFixed(1)}: ${id} beside ${ids}`;
+  }
+  const same = [...others.values()].find((other) => other.permit.slot === slot);
+  if (same !== undefined) yield `two holders of slot ${slot} of ${key}: ${same.id} and ${id}`;
 }
 
 /**

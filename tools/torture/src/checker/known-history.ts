@@ -13,6 +13,7 @@ const RULES: ReadonlySet<Finding['rule']> = new Set([
   'who waits longer comes first',
   'a hand-over is prompt',
   'readers do not pass a writer',
+  'no permit is idle',
 ]);
 
 /** Each is wanted for a moment only, and they are so many that reading them takes long. */
@@ -79,20 +80,35 @@ function linesOf(facts: Facts): HistoryLine[] {
   return lines.sort((a, b) => a.at - b.at);
 }
 
+const OUTCOMES: Readonly<Record<string, 'busy' | 'not adopted'>> = {
+  LOCK_NOT_ACQUIRED: 'busy',
+  LOCK_NOT_ADOPTED: 'not adopted',
+};
+
 /** @param sharedMs the length of a lease that it shares with other readers */
 function linesOfCall(call: Call, freeAt: number | undefined, sharedMs = 0): HistoryLine[] {
   const { service: process, id, keys, reads = [], waitMs, askedAt, held, refused } = call;
   const of = { process, call: id };
-  const terms = { keys, waitMs, leaseMs: Math.max(leaseLengthMs(call), sharedMs), mode: { reads } };
+  const { permits, weight, adopts, detaches, detached } = call;
+  const terms = {
+    ...{ keys, waitMs, leaseMs: Math.max(leaseLengthMs(call), sharedMs), mode: { reads } },
+    ...(permits !== undefined && { permits }),
+    ...(weight !== undefined && { weight }),
+    ...(adopts !== undefined && { adopts }),
+  };
   const called = { ...of, type: 'called', ...terms } as const;
   const lines: HistoryLine[] = [{ at: askedAt, ...called }];
   if (refused !== undefined) {
-    const outcome = refused.code === 'LOCK_NOT_ACQUIRED' ? 'busy' : 'failed';
+    const outcome = OUTCOMES[refused.code] ?? 'failed';
     lines.push({ at: refused.at, ...of, type: 'ended', outcome });
   }
   if (held === undefined) return lines;
   const believed = held.remainingMs > 0;
-  lines.push({ at: held.at, ...of, type: 'entered', fences: held.tokens, believed });
+  const { tokens: fences, slots = {} } = held;
+  lines.push({ at: held.at, ...of, type: 'entered', fences, slots, believed });
+  if (detaches !== undefined)
+    lines.push({ at: detaches.at, ...of, type: 'detaches', forMs: detaches.ms });
+  if (detached !== undefined) lines.push({ at: detached.at, ...of, type: 'detached', text: id });
   if (call.killedAt !== undefined || freeAt === undefined || freeAt === Infinity) return lines;
   const left = { at: freeAt, ...of, type: 'left' } as const;
   return [...lines, left, { ...left, type: 'ended', outcome: 'done' }];
@@ -103,10 +119,10 @@ function isInside(call: Call, calls: Facts['calls']): boolean {
   if (call.parent === undefined) return false;
   const outer = calls.get(call.parent);
   if (call.held === undefined || outer === undefined) return true;
-  const { tokens } = call.held;
-  const isShared = Object.entries(outer.held?.tokens ?? {}).some(
-    ([key, token]) => tokens[key] === token,
-  );
+  const { tokens, slots = {} } = call.held;
+  const isShared =
+    Object.entries(outer.held?.tokens ?? {}).some(([key, token]) => tokens[key] === token) ||
+    Object.entries(outer.held?.slots ?? {}).some(([key, slot]) => slots[key] === slot);
   return isShared && call.keys.every((key) => outer.keys.includes(key));
 }
 

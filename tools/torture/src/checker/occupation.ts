@@ -32,9 +32,11 @@ interface Occupation extends Interval {
 }
 
 /** When somebody else can have the key after this section. */
-export function freeFrom({ call, from, until, reads, lease }: Section): number {
+export function freeFrom({ call, from, until, reads, lease, freeAt }: Section): number {
+  if (freeAt !== undefined) return freeAt;
   if (call === undefined) return until + FOREIGN_PAUSE_MS;
-  const { ended, killedAt, released, lost } = call;
+  const { ended, killedAt, released, lost, detached } = call;
+  if (detached !== undefined) return detached.at;
   // That of readers is prolonged as those of them want it who want the longest.
   const lengthMs = Math.max(leaseLengthMs(call), reads ? lease.lengthMs : 0);
   const keptUntil = call.holdAtLeastMs === 0 ? from : from + call.holdAtLeastMs + JITTER_MS;

@@ -2,7 +2,7 @@ import { groupBy } from '../collections.js';
 import { STALL_MS } from '../worker/heartbeat.js';
 import { type Call, isSeveral } from './call.js';
 import type { Facts } from './facts.js';
-import type { OwnSection } from './section.js';
+import { areJoint, type OwnSection } from './section.js';
 
 /** Timers and round trips of a machine that does several things at once. */
 const SLACK_MS = 100;
@@ -176,7 +176,7 @@ function* released(section: OwnSection, { disturbances, forgotten }: Facts): Ite
 
 /** Nobody else gets the key during `holdAtLeastMs`, or after `maxHoldMs` while the work still runs. */
 function* kept(section: OwnSection, facts: Facts): Iterable<string> {
-  const { call, key, hold, reads, id, lease, process, from, until } = section;
+  const { call, key, hold, id, lease, process, from, until } = section;
   const { disturbances, forgotten, sections } = facts;
   const isKept = call.holdAtLeastMs > 0 || lossOf(call, key) !== Infinity;
   if (!isKept || call.killedAt !== undefined) return;
@@ -184,7 +184,7 @@ function* kept(section: OwnSection, facts: Facts): Iterable<string> {
     (other) =>
       other.key === key &&
       other.hold !== hold &&
-      !(other.reads && reads) &&
+      !areJoint(other, section) &&
       other.from > from &&
       other.until > other.from,
   );

@@ -6,21 +6,21 @@ import type { OwnSection } from './section.js';
  * tokens of a lease that Redis has forgotten, and whose process does not know it yet, may come after a newer one, and
  * these the database must refuse. No two holds ever have the same token.
  *
- * Those that read are ordered after each call that had the key alone, and not among each other.
+ * Permits have none. Those that read are ordered after each call that had the key alone, and not among each other.
  */
 export function* tokenViolations({ own, forgotten, excused }: Facts): Iterable<string> {
   const behind = new Map<OwnSection, OwnSection[]>();
   const highest = new Map<string, OwnSection>();
   const highestAlone = new Map<string, OwnSection>();
   for (const section of own) {
-    if (section.until <= section.from) continue;
     const { key, token, reads } = section;
+    if (token === undefined || section.until <= section.from) continue;
     const before = (reads ? highestAlone : highest).get(key);
-    if (before === undefined || token > before.token) {
+    if (before?.token === undefined || token > before.token) {
       if (!reads) highestAlone.set(key, section);
       if (token > (highest.get(key)?.token ?? -Infinity)) highest.set(key, section);
     } else if (before.hold !== section.hold) {
-      const isOlder = section.token < before.token;
+      const isOlder = token < before.token;
       if (isOlder && isExcused(section, before, forgotten)) excused.add(section);
       else behind.set(before, [...(behind.get(before) ?? []), section]);
     }

@@ -87,7 +87,9 @@ function turnsOf(key: string, call: Call, { sections, calls }: Facts): Turn[] {
   for (const section of sections) {
     if (section.key !== key || section.from >= end) continue;
     const { call: other, from, until, hold } = section;
-    const askedAt = firstAsked.get(hold) ?? other?.askedAt ?? -Infinity;
+    // Who adopts a lock goes on under it.
+    const asked = other?.adopts === undefined ? other?.askedAt : undefined;
+    const askedAt = firstAsked.get(hold) ?? asked ?? -Infinity;
     firstAsked.set(hold, askedAt);
     // Of several keys, it may have had this one since nobody else had it.
     const since =

@@ -24,6 +24,12 @@ export interface CallEvents {
     readonly keys: readonly string[];
     /** Those of the keys that it only reads. @default none */
     readonly reads?: readonly string[];
+    /** Those of the keys of which it wants permits, and how many there are of each. @default none */
+    readonly permits?: Readonly<Record<string, number>>;
+    /** How many of them it wants. @default 1 */
+    readonly weight?: number;
+    /** The call whose lock it adopts. */
+    readonly adopts?: string;
     /** The call in whose async context, and under whose hold, this one was made. */
     readonly parent?: string;
     readonly waitMs: number;
@@ -33,8 +39,12 @@ export interface CallEvents {
     readonly holdAtLeastMs: number;
     readonly lingerMs: number;
   };
-  /** The call was told that it holds its keys, each with a fencing token. */
-  held: { readonly tokens: Readonly<Record<string, number>>; readonly remainingMs: number };
+  /** The call was told that it holds its keys, each with a fencing token or, of permits, a slot. */
+  held: {
+    readonly tokens: Readonly<Record<string, number>>;
+    readonly slots?: Readonly<Record<string, number>>;
+    readonly remainingMs: number;
+  };
   /** The hold was found to be valid for longer than was known before. */
   valid: { readonly until: number };
   /** `ensureRemaining` was called, so from here on the lease may be longer than was asked for. */
@@ -44,6 +54,10 @@ export interface CallEvents {
    * and it does not ask who holds what. The call believed that it holds its keys.
    */
   acted: object;
+  /** `detach` was called, for so long. */
+  detaches: { readonly ms: number };
+  /** Its lock was detached: nobody has it from here on, until another call adopts it. */
+  detached: object;
   /** The hold's signal aborted. */
   lost: { readonly key: string; readonly reason: string };
   /** The work under the hold is over, but the release has not been asked for yet. */

@@ -13,7 +13,7 @@ import { ALL_KEYS, anyKey, severalKeys } from '../keys.js';
 import type { OpenService } from './application.js';
 import type { RecordedCall, Recorder, ServiceTerms } from './recorder.js';
 import type { Feature } from './repertoire.js';
-import type { Readers } from './task.js';
+import type { DetachedLock, Permits, Readers, Report } from './task.js';
 
 /** What is done while the keys are held. */
 export type Work = (call: RecordedCall, lock: Lock) => Promise<void>;
@@ -21,7 +21,10 @@ export type Work = (call: RecordedCall, lock: Lock) => Promise<void>;
 /** The method of the lock service that is called. */
 export type Enter = 'acquire' | 'tryAcquire' | 'withLock';
 
-export interface CallOptions extends LockOptions, Pick<WithLockOptions, 'onBusy'> {
+export interface CallOptions
+  extends Omit<LockOptions, 'mode' | 'permits' | 'weight'>, Pick<WithLockOptions, 'onBusy'> {
+  /** Whether it wants its keys alone in any case. */
+  readonly alone?: boolean;
   /** The call inside which this one is made. */
   readonly parent?: RecordedCall;
   /** Called with the recorded request before the library is asked. */
@@ -36,16 +39,19 @@ export class Caller {
   readonly locks: LockService;
   readonly terms: ServiceTerms;
   readonly #readers: Readers;
+  readonly #permits: Permits;
 
   constructor(
     readonly random: SeededRandom,
     readonly recorder: Recorder,
-    { locks, terms, task: { readers } }: OpenService,
+    { locks, terms, task: { readers, permits } }: OpenService,
+    readonly report: (report: Report) => void,
     readonly without: readonly Feature[] = [],
   ) {
     this.locks = locks;
     this.terms = terms;
     this.#readers = readers;
+    this.#permits = permits;
   }
 
   does(feature: Feature): boolean {
@@ -73,12 +79,18 @@ export class Caller {
     options: CallOptions = {},
     work: Work | number = this.#workMs(),
   ): Promise<void> {
-    const { parent, onAsked, ...more } = options;
-    const reads = this.#readsOf(keys, options);
-    const given = { ...more, ...modeOf(keys, reads) };
+    const { parent, onAsked, alone = false, ...more } = options;
+    const permits = alone ? undefined : this.#permitsOf(keys, options);
+    const reads = alone || permits !== undefined ? [] : this.#readsOf(keys, options);
+    const given = {
+      ...more,
+      ...modeOf(keys, reads),
+      ...(permits !== undefined && this.#wanted(permits, parent)),
+    };
     const lockOptions = enter === 'tryAcquire' ? { waitMs: 0, ...given } : given;
     const call = this.recorder.ask({
       ...{ what, service: this.terms, keys, reads, options: lockOptions, parent },
+      ...(permits !== undefined && { permits }),
     });
     onAsked?.(call);
     const wanted = keys.length === 1 ? (keys[0] as string) : keys;
@@ -122,6 +134,46 @@ export class Caller {
       call.act();
     }
     if (ms > 100 && random.chance(0.3)) await this.#inspect(call, lock);
+  }
+
+  /** Leaves its lock to whoever adopts it. */
+  async detach(call: RecordedCall, lock: Lock): Promise<void> {
+    const forMs = this.random.pick([500, 800, 2_000]);
+    call.note('detaches', { ms: forMs });
+    let text: string;
+    try {
+      text = await lock.detach({ forMs });
+    } catch (error) {
+      if (error instanceof LockLostError || error instanceof LockStoreError) return;
+      return call.wrong(`threw on detach(): ${String(error)}`);
+    }
+    call.detached();
+    this.report({ is: 'detached', text, from: call.id, keys: lock.keys });
+  }
+
+  /** Goes on under a lock that was detached, here or elsewhere. */
+  async adopt({ text, from, keys }: DetachedLock): Promise<void> {
+    const options = { waitMs: 0 };
+    const call = this.recorder.ask({
+      ...{ what: 'adopt', service: this.terms, keys, reads: [], options, parent: undefined },
+      adopts: from,
+    });
+    const ms = this.#workMs();
+    try {
+      await this.locks.adopt(text, async (lock) => {
+        call.held(lock);
+        try {
+          await this.work(call, lock, ms);
+          if (this.random.chance(0.2)) await this.detach(call, lock);
+        } finally {
+          call.ended();
+        }
+      });
+    } catch (error) {
+      if (!call.wasHeld) return call.refused(error);
+      call.wrong(`threw over its work's result: ${String(error)}`);
+    }
+    call.released('unsaid');
   }
 
   /** Acts as an operator. */
@@ -187,6 +239,34 @@ export class Caller {
       readable.includes(key) &&
       this.random.chance(parent?.readsAround(key) === true ? 0.97 : share);
     return holdAtLeastMs > 0 ? [] : [...new Set(keys)].filter(isRead);
+  }
+
+  /** Inside a call that has a permit, a call that wants more is refused, which is tried now and then. */
+  #permitsOf(
+    keys: readonly string[],
+    { parent, holdAtLeastMs = 0 }: CallOptions,
+  ): Readonly<Record<string, number>> | undefined {
+    const { numbers, share } = this.#permits;
+    const wanted = [...new Set(keys)].flatMap((key): [string, number][] => {
+      const number = numbers[key];
+      if (number === undefined || holdAtLeastMs > 0) return [];
+      const chance = parent?.weightAround(key) === undefined ? share : 0.97;
+      return this.random.chance(chance) ? [[key, number]] : [];
+    });
+    return wanted.length > 0 ? Object.fromEntries(wanted) : undefined;
+  }
+
+  #wanted(
+    permits: Readonly<Record<string, number>>,
+    parent: RecordedCall | undefined,
+  ): Pick<LockOptions, 'permits' | 'weight'> {
+    const around = Object.keys(permits).map((key) => parent?.weightAround(key) ?? Infinity);
+    const most = Math.min(...Object.values(permits));
+    const least = this.random.chance(0.97) ? Math.min(most, ...around) : most;
+    return {
+      permits: (key) => permits[key],
+      weight: Math.min(this.random.pick([1, 1, 1, 2]), least),
+    };
   }
 
   #workMs(): number {

@@ -1,5 +1,6 @@
 import {
   type Lock,
+  LockConfigError,
   LockError,
   LockLostError,
   type LockOptions,
@@ -26,7 +27,11 @@ export interface Question {
   readonly keys: readonly string[];
   /** Those of the keys that it only reads. */
   readonly reads: readonly string[];
+  /** Those of which it wants permits, and how many there are of each. */
+  readonly permits?: Readonly<Record<string, number>>;
   readonly options: LockOptions;
+  /** The call whose lock it adopts. */
+  readonly adopts?: string;
   readonly parent: RecordedCall | undefined;
 }
 
@@ -48,7 +53,7 @@ export class Recorder {
   }
 
   ask(question: Question): RecordedCall {
-    const { what, service, keys, reads, options, parent } = question;
+    const { what, service, keys, reads, permits, options, adopts, parent } = question;
     const call = new RecordedCall(this, `${service.id}/${++this.#asked}`, question);
     const finite = (ms: number): number => Math.min(ms, FOREVER_MS);
     call.note('asked', {
@@ -57,6 +62,8 @@ export class Recorder {
       service: service.id,
       keys: [...new Set(keys)].sort(),
       ...(reads.length > 0 && { reads }),
+      ...(permits !== undefined && { permits, weight: options.weight ?? 1 }),
+      ...(adopts !== undefined && { adopts }),
       ...(parent !== undefined && { parent: parent.id }),
       waitMs: finite(options.waitMs ?? service.waitMs),
       leaseMs: options.leaseMs ?? service.leaseMs,
@@ -81,6 +88,7 @@ export class RecordedCall {
   #signal: AbortSignal | undefined;
   #validUntil = -Infinity;
   #onLost: () => void = () => {};
+  #isDetached = false;
 
   constructor(
     recorder: Recorder,
@@ -111,14 +119,28 @@ export class RecordedCall {
     return reads.includes(key) || parent?.readsAround(key) === true;
   }
 
+  /** How many permits of the key this call has asked for, or the one around it that has any. */
+  weightAround(key: string): number | undefined {
+    const { permits, options, parent } = this.question;
+    if (permits?.[key] !== undefined) return options.weight ?? 1;
+    return parent?.weightAround(key);
+  }
+
   get wasHeld(): boolean {
     return this.#lock !== undefined;
   }
 
   held(lock: Lock): void {
     this.#lock = lock;
-    const tokens = Object.fromEntries(lock.keys.map((key) => [key, lock.fencingTokenOf(key)]));
-    this.note('held', { tokens, remainingMs: lock.remainingMs() });
+    const isPermit = (key: string): boolean =>
+      this.question.permits?.[key] !== undefined &&
+      errorOf(() => lock.fencingTokenOf(key)) instanceof LockConfigError;
+    const permits = lock.keys.filter(isPermit);
+    const others = lock.keys.filter((key) => !permits.includes(key));
+    const tokens = Object.fromEntries(others.map((key) => [key, lock.fencingTokenOf(key)]));
+    const slots = Object.fromEntries(permits.map((key) => [key, lock.slotOf(key)]));
+    const remainingMs = lock.remainingMs();
+    this.note('held', { tokens, ...(permits.length > 0 && { slots }), remainingMs });
     const asked = [...new Set(this.question.keys)].sort().join();
     const got = [...lock.keys].sort().join();
     if (asked !== got) this.wrong(`asked for ${asked} and got ${got}`);
@@ -151,6 +173,13 @@ export class RecordedCall {
     if (this.#lock?.isHeld !== true || this.#signal?.aborted !== false) return;
     this.noteDeadline();
     this.note('acted', {}, at);
+  }
+
+  /** Its lock was detached, and somebody else may go on under it. */
+  detached(): void {
+    this.note('detached', {});
+    this.#isDetached = true;
+    if (this.#lock?.isHeld === true) this.wrong('holds its keys although they were detached');
   }
 
   /** The work is over. The release comes after this. */
@@ -200,6 +229,7 @@ export class RecordedCall {
     if (lock === undefined || lock.isHeld) return;
     const error = errorOf(() => lock.assertHeld());
     if (error instanceof LockStoreError && this.#recorder.wasClockDisturbed()) return;
+    if (this.#isDetached && error instanceof LockLostError && error.reason === 'detached') return;
     const over = 'does not hold its keys any more and';
     if (!(error instanceof LockLostError)) this.wrong(`${over} assertHeld() gave ${String(error)}`);
     if (!lock.signal.aborted) this.wrong(`${over} its signal did not abort`);

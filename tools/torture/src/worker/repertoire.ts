@@ -108,6 +108,22 @@ const REPERTOIRE = {
     },
   },
   'not-reentrant': { weight: 2, play: notReentrant },
+  /** Its lock goes on elsewhere, or ends when nobody adopts it. */
+  detach: {
+    weight: 5,
+    play: (caller, random) =>
+      caller.call(
+        random.pick(HOLDS),
+        'detach',
+        caller.someKeys(0.8),
+        { alone: true },
+        async (...held) => {
+          await caller.work(...held);
+          const [, lock] = held;
+          if (lock.isHeld) await caller.detach(...held);
+        },
+      ),
+  },
 } satisfies Record<string, Kind>;
 
 export type KindOfCall = keyof typeof REPERTOIRE;
@@ -120,6 +136,7 @@ export const FEATURES = [
   'own-clients',
   'linger',
   'readers',
+  'permits',
 ] as const;
 export type Feature = (typeof FEATURES)[number];
 
@@ -224,14 +241,16 @@ function branches(caller: Caller, random: SeededRandom): Promise<void> {
 function crossedBranches(caller: Caller, random: SeededRandom): Promise<void> {
   const [first, second] = ['m1', 'm2'] as const;
   const waitMs = random.chance(0.5) ? Infinity : 500;
-  return caller.call('withLock', 'crossed-branches', [first], {}, async (parent) => {
+  // Permits tell nobody who waits for whom.
+  const alone = true;
+  return caller.call('withLock', 'crossed-branches', [first], { alone }, async (parent) => {
     const rescue = new OwnSignal();
     const timer = setTimeout(() => {
       parent.wrong(`has two branches that waited for each other for ${RESCUE_MS} ms`);
       rescue.abort();
     }, RESCUE_MS);
     const branch = (keys: string[], outer: RecordedCall, work: Parameters<Caller['call']>[4]) => {
-      const options = { ...rescue.options, waitMs, parent: outer };
+      const options = { ...rescue.options, waitMs, parent: outer, alone };
       return caller.call('withLock', 'crossed-branch', keys, options, work);
     };
     const cross = (one: string, other: string): Promise<void> =>

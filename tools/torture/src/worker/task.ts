@@ -19,11 +19,18 @@ export interface ServiceTask {
   >;
   readonly callers: number;
   readonly readers: Readers;
+  readonly permits: Permits;
 }
 
 /** Which part of the calls for these keys only read. */
 export interface Readers {
   readonly keys: readonly string[];
+  readonly share: number;
+}
+
+/** How many permits there are of some keys, and which part of the calls for them wants such. */
+export interface Permits {
+  readonly numbers: Readonly<Record<string, number>>;
   readonly share: number;
 }
 
@@ -59,6 +66,7 @@ export type Order =
   /** The process will be stopped for at least so long, and its monotonic clock with it. */
   | { readonly do: 'expect to be suspended'; readonly ms: number }
   | ({ readonly do: 'hold' } & Hold)
+  | ({ readonly do: 'adopt'; readonly afterMs: number } & DetachedLock)
   | ({ readonly do: 'send a crowd' } & Crowd)
   /** Take the key from its holder, as an operator would. */
   | { readonly do: 'force release'; readonly key: string };
@@ -75,7 +83,14 @@ interface Crowd extends Through {
   readonly gives: GivesUp;
 }
 
-/** What a worker says. */
-export interface Report {
-  readonly is: 'ready' | 'closed';
+/** A lock that somebody may adopt. */
+export interface DetachedLock {
+  readonly text: string;
+  /** The call that has detached it. */
+  readonly from: string;
+  readonly keys: readonly string[];
 }
+
+/** What a worker says. */
+export type Report =
+  { readonly is: 'ready' | 'closed' } | ({ readonly is: 'detached' } & DetachedLock);

@@ -1,7 +1,7 @@
 import { ChildProgram } from 'kit';
 import type { EntryKinds } from '../history/entry.js';
 import type { HistoryFile } from '../history/history-file.js';
-import { NOT_STARTED, type Order, type Report } from './task.js';
+import { type DetachedLock, NOT_STARTED, type Order, type Report } from './task.js';
 
 const names = new Map<number, string>();
 
@@ -30,18 +30,25 @@ export class WorkerProcess extends ChildProgram<Order, Report> {
   #isKilled = false;
   #isClosed = false;
 
-  private constructor(program: WorkerProgram, task: Task, history: OfProcesses) {
+  private constructor(
+    program: WorkerProgram,
+    task: Task,
+    history: OfProcesses,
+    pass: (lock: DetachedLock) => void,
+  ) {
     const { file, ...options } = program;
     super(file, { args: [JSON.stringify(task)], ...options });
     this.name = task.name;
     if (this.pid !== undefined) names.set(this.pid, task.name);
     this.onMessage((report) => {
       if (report.is === 'closed') this.#isClosed = true;
+      if (report.is === 'detached') pass(report);
     });
     void this.ended.then(() => this.#noteEnd(history));
   }
 
   /**
+   * @param pass is given the locks that it detaches
    * @returns undefined if its application cannot start because of Redis
    * @throws Error if it does not start at all
    */
@@ -49,8 +56,9 @@ export class WorkerProcess extends ChildProgram<Order, Report> {
     program: WorkerProgram,
     task: Task,
     history: OfProcesses,
+    pass: (lock: DetachedLock) => void = () => {},
   ): Promise<WorkerProcess | undefined> {
-    const worker = new WorkerProcess(program, task, history);
+    const worker = new WorkerProcess(program, task, history, pass);
     try {
       await worker.nextMessage();
       return worker;

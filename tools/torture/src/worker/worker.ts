@@ -100,6 +100,10 @@ class Worker {
         return this.#clock.expectSuspend(order.ms);
       case 'hold':
         return this.#also((caller) => hold(caller, order), order.through);
+      case 'adopt': {
+        const adopt = (): void => this.#also((caller) => caller.adopt(order));
+        return void setTimeout(adopt, order.afterMs).unref();
+      }
       case 'send a crowd':
         return this.#also((caller) => crowd(caller, order.keys, order.gives), order.through);
       case 'force release':
@@ -115,7 +119,7 @@ class Worker {
     for (const service of application.services) {
       for (let n = 0; n < service.task.callers; n++) {
         const random = new SeededRandom(this.#random.between(0, 2 ** 31));
-        const caller = new Caller(random, this.#recorder, service, this.#task.without);
+        const caller = new Caller(random, this.#recorder, service, report, this.#task.without);
         this.#addCaller(this.#callOnAndOn(caller, application));
       }
     }
@@ -158,7 +162,7 @@ class Worker {
   /** Of one of its services: of none if all are unsuitable, or its application has not started. */
   #extraCaller(isSuitable: (service: OpenService) => boolean = () => true): Caller | undefined {
     const service = this.#application?.services.find(isSuitable);
-    return service && new Caller(this.#random, this.#recorder, service);
+    return service && new Caller(this.#random, this.#recorder, service, report);
   }
 
   async #callOnAndOn(caller: Caller, application: LockApplication): Promise<void> {
