@@ -132,7 +132,7 @@ function drawnPermits(random: SeededRandom, { without }: TortureOptions): Permit
   const share = random.pick([0, 0.5, 0.9]);
   if (share === 0 || without.includes('permits')) return { numbers: {}, share: 0 };
   const keys = [...ALL_KEYS, ...LONE_KEYS].filter(() => random.chance(0.5));
-  return { numbers: Object.fromEntries(keys.map((key) => [key, random.between(1, 4)])), share };
+  return { numbers: Object.fromEntries(keys.map((key) => [key, random.between(1, 3)])), share };
 }
 
 function taskOf(

@@ -80,6 +80,15 @@ function linesOf(facts: Facts): HistoryLine[] {
   return lines.sort((a, b) => a.at - b.at);
 }
 
+/** Inside a call that has a key alone, a call joins that, whatever it wants. */
+function wantedAs(
+  permits: NonNullable<Call['permits']>,
+  held: Call['held'],
+): NonNullable<Call['permits']> {
+  const wanted = Object.entries(permits).filter(([key]) => held?.tokens[key] === undefined);
+  return Object.fromEntries(wanted);
+}
+
 const OUTCOMES: Readonly<Record<string, 'busy' | 'not adopted'>> = {
   LOCK_NOT_ACQUIRED: 'busy',
   LOCK_NOT_ADOPTED: 'not adopted',
@@ -92,7 +101,7 @@ function linesOfCall(call: Call, freeAt: number | undefined, sharedMs = 0): Hist
   const { permits, weight, adopts, detaches, detached } = call;
   const terms = {
     ...{ keys, waitMs, leaseMs: Math.max(leaseLengthMs(call), sharedMs), mode: { reads } },
-    ...(permits !== undefined && { permits }),
+    ...(permits !== undefined && { permits: wantedAs(permits, held) }),
     ...(weight !== undefined && { weight }),
     ...(adopts !== undefined && { adopts }),
   };

@@ -126,7 +126,9 @@ function rootOfHold(call: Call, key: string, calls: ReadonlyMap<string, Call>): 
     const areEqual =
       at.held.tokens[key] === call.held.tokens[key] &&
       at.held.slots?.[key] === call.held.slots?.[key];
-    if (isSame && areEqual) root = at;
+    // After a loss, it may have got the same slot anew.
+    const isLost = key in (call.held.slots ?? {}) && (at.lost?.at ?? Infinity) < call.held.at;
+    if (isSame && areEqual && !isLost) root = at;
   }
   return root;
 }

@@ -265,7 +265,7 @@ export class Caller {
     const least = this.random.chance(0.97) ? Math.min(most, ...around) : most;
     return {
       permits: (key) => permits[key],
-      weight: Math.min(this.random.pick([1, 1, 1, 2]), least),
+      weight: Math.min(this.random.pick([1, 1, 2]), least),
     };
   }
 
