@@ -63,6 +63,12 @@ export function queuedSince(
     .filter(({ most, entered }) => most !== undefined && entered !== undefined)
     .map(({ entered }) => (entered as NonNullable<Call['entered']>).at)
     .filter((enteredAt) => enteredAt < at);
+  // Of several keys, one may have had a permit unseen, and have given it back.
+  const isUnseen = own.some(
+    ({ most, keys, calledAt, endedAt = Infinity }) =>
+      most !== undefined && keys.length > 1 && calledAt.at < at && endedAt > ofParty.calledAt.at,
+  );
+  if (isUnseen) return undefined;
   const [first] = own
     .filter(
       (call) =>
