@@ -146,6 +146,10 @@ export class ScriptBench {
     return reply as [string, ...Reply[]];
   }
 
+  adopt(token: string, newToken: string, used: number): Promise<unknown> {
+    return this.#run(this.scripts.adopt, [token, newToken, LEASE_MS, String(used)]);
+  }
+
   revoke(id: string): Promise<unknown> {
     return this.#run(this.scripts.revoke, [id]);
   }

@@ -29,6 +29,21 @@ describe('out of memory', () => {
     expect(await held.state()).toMatchObject({ lock: null, queue: [] });
   });
 
+  it('a lock that was detached is adopted, and nothing else becomes one [R27]', async () => {
+    const full = openAdmin((await startSmallRedis()).url);
+    const [held, free] = [new ScriptBench(full), new ScriptBench(full)];
+    const [token, newToken] = [held.deadToken(), held.deadToken()];
+    const { fence } = granted(await held.acquire(token), token);
+    await fillMemory(full);
+
+    expect(await free.adopt(token, newToken, fence)).toEqual(['lost']);
+    expect(granted(await held.adopt(token, newToken, fence), newToken).fence).toBeGreaterThan(
+      fence,
+    );
+    expect((await held.state()).lock).toBe(newToken);
+    expect(await held.adopt(token, held.deadToken(), fence)).toEqual(['lost']);
+  });
+
   it('several keys requested twice, of which one was lost in between, go to those who wait', async () => {
     const full = openAdmin((await startSmallRedis()).url);
     const [wanted, lost] = [new ScriptBench(full, 'a'), new ScriptBench(full, 'b')];

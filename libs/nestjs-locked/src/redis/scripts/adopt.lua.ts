@@ -5,8 +5,9 @@ import type { ScriptSettings } from './script-settings.js';
 
 /**
  * Gives a lease to a new token, if the old one has it alone: so only one of several senders gets it, and only while the
- * lease lasts. It then has the length that the new holder wants, and those that wait keep their places. The new numbers
- * are greater than those used, so that the fence refuses the old holder as soon as the new one has claimed.
+ * lease lasts, also on a server out of memory. It then has the length that the new holder wants, and those that wait
+ * keep their places. The new numbers are greater than those used, so that the fence refuses the old holder as soon as
+ * the new one has claimed.
  */
 export const adoptScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -20,6 +21,7 @@ local token, newToken, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = holder()
 if value == newToken then return prolonged(value, newToken, leaseMs) end
 if value ~= token then return { 'lost' } end
+writeDespiteLack()
 return grant(newToken, leaseMs, math.max(least(), tonumber(ARGV[4]) + 1))
 `,
     isGranted,
