@@ -1,6 +1,7 @@
 import {
   type Call,
   callsFor,
+  type Entered,
   entriesInto,
   isPartyOf,
   leaseLastsUntil,
@@ -77,7 +78,7 @@ function exclusion(
           at <=
             leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
       );
-      return index >= later.entered.index && !isExcused;
+      return index >= later.entered.index && !isExcused && !isLateEntry(later, losses, lines);
     });
     const two = present.flatMap((earlier): Finding[] => {
       const havePermits = earlier.most !== undefined && later.most !== undefined;
@@ -88,6 +89,21 @@ function exclusion(
     });
     return [...two, ...tooMuchHeld(key, later, present)];
   });
+}
+
+/** Whether the lease of one of several keys may have been lost while the call waited for the others. */
+function isLateEntry(
+  call: Entered,
+  losses: readonly number[],
+  lines: readonly HistoryLine[],
+): boolean {
+  if (call.keys.length === 1) return false;
+  return losses.some(
+    (loss) =>
+      loss > call.calledAt.index &&
+      loss < call.entered.index &&
+      call.entered.at <= leaseLastsUntil(call, (lines[loss] as HistoryLine).at, loss),
+  );
 }
 
 /** In which line the lease of a call was asked for: readers of one process share a lease, and its fence. */

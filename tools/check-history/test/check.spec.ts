@@ -74,6 +74,27 @@ describe('a history', () => {
     expect(acts(2_000, step, later)).toEqual(['two hold one key']);
   });
 
+  it('in which the first of several keys was lost during the wait for the others is excused, for one lease', () => {
+    const two = { fences: { a: 1, b: 1 }, believed: true };
+    const enters = (at: number, ...more: Step[]): string[] =>
+      rulesBrokenBy(
+        [0, 'p', 'called', { ...CALLED, keys: ['a', 'b'] }],
+        ...more,
+        [3, 'q', 'called', CALLED],
+        [4, 'q', 'entered', entered(2)],
+        [at, 'p', 'entered', two],
+        [at + 1, 'q', 'effect'],
+        [at + 1, 'q', 'left'],
+        [at + 1, 'q', 'ended', { outcome: 'done' }],
+        [at + 1, 'p', 'left'],
+        [at + 1, 'p', 'ended', { outcome: 'done' }],
+      );
+    const lost: Step = [2, '', 'clock set forward'];
+    expect(enters(400, lost)).toEqual([]);
+    expect(enters(600, lost)).toContain('two hold one key');
+    expect(enters(400)).toContain('two hold one key');
+  });
+
   it('in which somebody knows that it has lost the lock is as it should be', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, ...HOLDS_NEXT, ...LEAVES)).toEqual([]);
   });
