@@ -381,6 +381,26 @@ describe('locks.adopt()', () => {
     release.reply({ kind: 'released' });
     await scripted.nothingLeft();
 
+    const three = engine.adopt(text([...['c', 'b', 'a'].map((key) => [key, TOKEN, 7])]));
+    const adopted = await store.next('adopt');
+    adopted.reply(granted(adopted.command.newToken));
+    (await store.next('adopt')).reply({ kind: 'lost' });
+    await expect(three).rejects.toMatchObject({ code: 'LOCK_NOT_ADOPTED', key: 'b' });
+    const keys = [];
+    for (const token of [adopted.command.newToken, TOKEN]) {
+      const one = await store.next('release');
+      expect(one.command.token).toBe(token);
+      keys.push(one.command.key);
+      one.reply({ kind: 'released' });
+    }
+    expect(keys).toEqual(['a', 'c']); // the last one had not been asked for
+    await scripted.nothingLeft();
+
+    const none = engine.adopt(text([...['b', 'a'].map((key) => [key, TOKEN, 7])]));
+    (await store.next('adopt')).reply({ kind: 'lost' });
+    await expect(none).rejects.toMatchObject({ key: 'a' });
+    expect(await store.unanswered()).toEqual([]); // somebody else may have adopted the first
+
     const both = engine.adopt(given, { renew: false });
     for (const key of ['a', 'b']) {
       const adopt = await store.next('adopt');

@@ -38,9 +38,17 @@ export async function adoptLevels(
     await complete(levels, options, parts, time);
   } catch (error) {
     giveBack(levels);
-    throw error instanceof LockNotAcquiredError ? notAdopted(error.key as string) : error;
+    if (!(error instanceof LockNotAcquiredError)) throw error;
+    // Whoever has adopted the first is the only one that may have the others, which are of no use now.
+    if (levels.length > 0) releaseUntouched(parts.store, leases.slice(levels.length + 1));
+    throw notAdopted(error.key as string);
   }
   return levels;
+}
+
+/** Without an answer, they end with their time. */
+function releaseUntouched(store: LockStore, leases: readonly HandedOverLease[]): void {
+  for (const lease of leases) void store.release(lease);
 }
 
 /** An early lease of several may have ended, or may have become doubtful, before the last one was adopted. */
