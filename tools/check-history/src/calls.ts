@@ -172,6 +172,7 @@ class CallBeingRead implements Call {
   readonly assurances: Assurance[] = [];
   #pausedAt: number | undefined;
   #detachesAt = 0;
+  #leftUntil = -Infinity;
 
   constructor(
     readonly name: string,
@@ -198,7 +199,8 @@ class CallBeingRead implements Call {
   }
 
   get #keptUntil(): number {
-    return this.entered === undefined ? -Infinity : this.entered.at + this.keepMs;
+    if (this.entered === undefined) return -Infinity;
+    return Math.max(this.entered.at + this.keepMs, this.#leftUntil);
   }
 
   read(line: Extract<HistoryLine, { call: string }>, index: number): void {
@@ -255,6 +257,8 @@ class CallBeingRead implements Call {
       this.pausedMs += at - this.#pausedAt;
       this.#pausedAt = undefined;
     }
+    // A closed process releases nothing more: the lease ends by itself.
+    if (type === 'closed') this.#leftUntil = leaseLastsUntil(this, at);
     if (type !== 'died') return;
     this.diedAt = at;
     if (this.detached !== undefined) return;

@@ -95,6 +95,21 @@ describe('a history', () => {
     expect(enters(400)).toContain('two hold one key');
   });
 
+  it('in which a process closes before its call ends keeps the key for one lease more', () => {
+    const tries = (at: number): string[] =>
+      rulesBrokenBy(
+        [0, 'p', 'called', { ...CALLED, leaseMs: 6_000 }],
+        [1, 'p', 'entered', entered(1)],
+        [4_000, 'p', 'closed'],
+        [4_100, 'p', 'left'],
+        [4_100, 'p', 'ended', { outcome: 'done' }],
+        [at, 'q', 'called', { ...CALLED, waitMs: 0 }],
+        [at + 1, 'q', 'ended', { outcome: 'busy' }],
+      );
+    expect(tries(9_000)).toEqual([]);
+    expect(tries(12_100)).toEqual(['a free key is served']);
+  });
+
   it('in which somebody knows that it has lost the lock is as it should be', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, ...HOLDS_NEXT, ...LEAVES)).toEqual([]);
   });
