@@ -146,7 +146,7 @@ export class ScriptBench {
     return reply as [string, ...Reply[]];
   }
 
-  adopt(token: string, newToken: string, used: number): Promise<unknown> {
+  adopt(token: string, newToken: string, used: number): Promise<Reply> {
     return this.#run(this.scripts.adopt, [token, newToken, LEASE_MS, String(used)]);
   }
 

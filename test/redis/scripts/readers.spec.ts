@@ -38,6 +38,34 @@ const readersOf = (value: string | null): string[] =>
     .slice(1)
     .map((it) => it.slice(it.indexOf(':') + 1));
 
+describe('a writer that waits', () => {
+  it('is told when the lease of the last reader ends, if the one that would have read longest goes', async () => {
+    const { bench, tokens, writer, waiting } = await crowdedBench();
+    const longer = [tokens[0], 4 * LEASE_MS];
+    const { prolong } = bench.scripts;
+    await runScript(bench.redis, prolong, [bench.lock, bench.queue], longer);
+    await writer.heard();
+
+    expect(await bench.release(tokens[0], 0)).toEqual(['released']);
+    const [told = '', ...more] = await writer.heard();
+    const [kind, token, ms] = told.split(' ');
+    expect([kind, token]).toEqual(['h', waiting.writes]);
+    expectLife(Number(ms), LEASE_MS);
+    expect(more).toEqual([]);
+  });
+
+  it('is told nothing if the others read as long as before', async () => {
+    const { bench, tokens, writer } = await crowdedBench();
+    const longer = [tokens[1], 4 * LEASE_MS];
+    const { prolong } = bench.scripts;
+    await runScript(bench.redis, prolong, [bench.lock, bench.queue], longer);
+    await writer.heard();
+
+    expect(await bench.release(tokens[0], 0)).toEqual(['released']);
+    expect(await writer.heard()).toEqual([]);
+  });
+});
+
 describe('readers on a server out of memory', () => {
   it('are renewed, leave, and are let in by a writer that goes', async () => {
     const full = openAdmin((await startSmallRedis()).url);
