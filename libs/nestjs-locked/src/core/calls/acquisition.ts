@@ -212,7 +212,7 @@ export class Acquisition {
     const isOwn = !this.#options.reentrant && this.#ambient.levelOf(key) !== undefined;
     if (!isOwn && (later === undefined || waitMs === 0)) return entered;
     return entered.catch((error: unknown) => {
-      throw isOwn ? heldByItself(error) : perhapsDeadlock(error, later);
+      throw isOwn ? heldByItself(error) : perhapsDeadlock(error, later, waitMs);
     });
   }
 
@@ -245,6 +245,7 @@ export class Acquisition {
             'another branch of the same call has it; branches take turns: set a longer waitMs, or lock the key once, around all of them',
           ),
           later,
+          cappedMs,
         );
       case 'aborted':
         throw this.#aborted('was not acquired: the signal aborted', key);
@@ -359,11 +360,13 @@ function laterThan(key: string, holds: readonly Hold[]): string | undefined {
   return holds.find((hold) => byBytes(hold.key, key) > 0)?.key;
 }
 
-function perhapsDeadlock(error: unknown, later: string | undefined): unknown {
+function perhapsDeadlock(error: unknown, later: string | undefined, waitMs: number): unknown {
   if (later === undefined) return error;
+  const isCapped = waitMs === OUT_OF_ORDER_WAIT_MS;
+  const limit = isCapped ? `, because it waited for ${waitMs} ms at most, whatever waitMs is` : '';
   return withAdvice(
     error,
-    `possible deadlock: this call holds '${later}', which others may hold while they wait for it in the other order; take both in one call`,
+    `possible deadlock: this call holds '${later}', which others may hold while they wait for it in the other order; take both in one call${limit}`,
   );
 }
 
