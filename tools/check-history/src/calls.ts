@@ -216,7 +216,8 @@ class CallBeingRead implements Call {
         return;
       case 'effect':
         this.actsUntil = { at: line.at, index };
-        if (line.at > this.#assuredUntil + this.timerMs) {
+        // While it stood still, another reader may have prolonged the lease that they share.
+        if (line.at > this.#assuredUntil + this.timerMs && !(this.reads && this.pausedMs > 0)) {
           this.overdue ??= { at: line.at, endedAt: this.#assuredUntil };
         }
         return;

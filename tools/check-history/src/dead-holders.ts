@@ -10,11 +10,11 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
     const { diedAt, leaseMs, leftAt, process } = holder;
     if (diedAt === undefined || leftAt !== undefined) return [];
     const overAt = leaseLastsUntil(holder, diedAt);
-    // The dead may have waited as well, for the key in another mode.
-    const mayBeGranted = calls.some(
+    // The dead may have waited as well, for the key in other modes, or for several permits.
+    const places = calls.filter(
       (call) => call.process === process && call !== holder && waitedUntil(call) === diedAt,
     );
-    const seenMs = calm.bounds.seenMs + (mayBeGranted ? DEAD_GRANT_MS : 0);
+    const seenMs = calm.bounds.seenMs + places.length * DEAD_GRANT_MS;
     const waits = calls.filter(
       (call) =>
         call.keys.length === 1 &&
