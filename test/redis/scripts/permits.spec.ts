@@ -149,3 +149,31 @@ it('a permit with its lock key alone, while its slot moves, is prolonged and giv
   expect(await alone(shortReleaseScript, tokens[1], 0)).toBe('released');
   expect(await bench.redis.exists(bench.lock)).toBe(0);
 });
+
+it('permits of one key that are prolonged together are written once, and no other key waits for them', async () => {
+  const own = openAdmin((await startSmallRedis()).url);
+  const [bench, other] = [new ScriptBench(own), new ScriptBench(own)];
+  const many = Array.from({ length: 40 }, () => asPermit(bench.deadToken(), 50));
+  for (const token of many) admitted(await bench.acquire(token), token);
+  const [alone, stranger] = [other.deadToken(), asPermit(bench.deadToken(), 50)];
+  admitted(await other.acquire(alone), alone);
+  const before = holders(await own.get(bench.lock));
+  const writes = async (): Promise<number> =>
+    Number(/cmdstat_set:calls=(\d+)/.exec(await own.info('commandstats'))?.[1]);
+  const written = await writes();
+
+  const asked = [...many.slice(0, 20), stranger, alone, ...many.slice(20)];
+  const keys = asked
+    .flatMap((token) => (token === alone ? other : bench))
+    .flatMap(({ lock, queue }) => [lock, queue]);
+  const longer = asked.flatMap((token) => [token, 2 * LEASE_MS]);
+  expect(await runScript(own, bench.scripts.prolong, keys, longer)).toEqual([41, [21]]);
+
+  expect((await writes()) - written).toBe(1);
+  const value = (await own.get(bench.lock)) as string;
+  expect(holders(value)).toEqual(before);
+  const [seconds, micros] = await own.time();
+  const nowMs = Number(seconds) * 1_000 + Number(micros) / 1_000;
+  for (const [, end] of value.matchAll(/ (\d+)\//g)) expectLife(Number(end) - nowMs, 2 * LEASE_MS);
+  for (const { lock } of [bench, other]) expectLife(await own.pttl(lock), 2 * LEASE_MS);
+});

@@ -70,20 +70,25 @@ local function addHolders(lock, value, entries, ms)
   writeHolders(lock, value .. entries, math.max(redis.call('PTTL', lock), ms))
 end
 
--- Prolongs the lease of one of several holders. Returns its length, or nil if it is none of them.
-local function prolongHolder(lock, value, token, leaseMs, nowMs)
-  value = present(value, nowMs)
+-- The value in which the lease of one of several holders is prolonged, and its length; nil if it is none of them.
+local function prolongedIn(value, token, leaseMs, nowMs)
   local first, last, ends, slot = entryOf(value, token, nowMs)
   if not first then return nil end
   local ms = math.max(ends - nowMs, leaseMs)
-  local prolonged = entry(nowMs + ms, slot, token)
-  addHolders(lock, string.sub(value, 1, first - 1) .. prolonged, string.sub(value, last + 1), ms)
+  return string.sub(value, 1, first - 1) .. entry(nowMs + ms, slot, token) .. string.sub(value, last + 1), ms
+end
+
+-- Prolongs the lease of one of several holders. Returns its length, or nil if it is none of them.
+local function prolongHolder(lock, value, token, leaseMs, nowMs)
+  local prolonged, ms = prolongedIn(present(value, nowMs), token, leaseMs, nowMs)
+  if prolonged then addHolders(lock, prolonged, '', ms) end
   return ms
 end
 
--- Ends the lease of one of several holders. Returns whether others have the lock; nil if it is none of them. If no
--- others have it, its token is the value, as if it had had the lock alone. What others have is seen from their ends and
--- not from that of the lock, which may be a little later: time passes between its PTTL and the next write.
+-- Ends the lease of one of several holders. Returns whether others have the lock, and whether for a shorter time than
+-- this one; nil if it is none of them. If no others have it, its token is the value, as if it had had the lock alone.
+-- What others have is seen from their ends and not from that of the lock, which may be a little later: time passes
+-- between its PTTL and the next write.
 local function removeHolder(lock, value, token, nowMs)
   local first, last, ends = entryOf(value, token, nowMs)
   if not first then return nil end
@@ -94,7 +99,7 @@ local function removeHolder(lock, value, token, nowMs)
     return false
   end
   writeHolders(lock, others, latest - nowMs)
-  return true
+  return true, ends > latest
 end
 `;
 

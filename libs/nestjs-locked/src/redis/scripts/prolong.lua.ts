@@ -30,13 +30,25 @@ local function count(i)
   if type(waiters) == 'number' and waiters > 0 then replies[#replies + 1] = { i, waiters } end
 end
 
+-- What several holders have is written when all of them are prolonged: a thousand may be in one value.
+local changed, order, nowMs = {}, {}, nil
 local function prolongOneOf(lock, value, i)
-  return prolongHolder(lock, value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), serverMs())
+  nowMs = nowMs or serverMs()
+  local before = changed[lock] and changed[lock].ms or 0
+  if not changed[lock] then value = present(value, nowMs) end
+  local prolonged, ms = prolongedIn(value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), nowMs)
+  if not prolonged then return false end
+  if not changed[lock] then order[#order + 1] = lock end
+  changed[lock] = { value = prolonged, ms = math.max(before, ms) }
+  return true
+end
+local function writeChanged()
+  for _, lock in ipairs(order) do addHolders(lock, changed[lock].value, '', changed[lock].ms) end
 end
 
 for i = 1, #queues do
   local lock, ms = KEYS[2 * i - 1], ARGV[2 * i]
-  local value = try('GET', lock)
+  local value = changed[lock] and changed[lock].value or try('GET', lock)
   if value == ARGV[2 * i - 1] then
     local done = hasGT and try('PEXPIRE', lock, ms, 'GT')
     if done ~= 1 then
@@ -47,11 +59,13 @@ for i = 1, #queues do
   elseif type(value) == 'string' and string.find(value, ARGV[2 * i - 1], 1, true) and prolongOneOf(lock, value, i) then
     count(i)
   elseif type(value) == 'table' and not string.find(value.err, 'WRONGTYPE', 1, true) then
+    writeChanged()
     return value
   else
     replies[#replies + 1] = { i }
   end
 end
+writeChanged()
 return replies
 `,
   isProlonged,

@@ -364,13 +364,11 @@ end
 -- Takes the lock from one of several holders. Returns whether others have it; if not, it is left with this one alone.
 -- If they have it for a shorter time than this one had, whoever is first has been told a time that is too long.
 local function leaveHolders(value, token)
-  local before = redis.call('PTTL', lock)
-  local othersHave = removeHolder(lock, value, token, nowMs())
+  local othersHave, isShorter = removeHolder(lock, value, token, nowMs())
   if othersHave then
     pcall(letIn)
-    local ms = redis.call('PTTL', lock)
-    local head = ms + 1 < before and redis.pcall('ZRANGE', queue, 0, 0) or {}
-    tellNext(head[1] and { token = head[1] }, text(ms))
+    local head = isShorter and redis.pcall('ZRANGE', queue, 0, 0) or {}
+    tellNext(head[1] and { token = head[1] }, text(redis.call('PTTL', lock)))
   end
   return othersHave
 end
