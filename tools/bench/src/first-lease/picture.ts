@@ -8,7 +8,7 @@ const LEASES_S = [3, 4, 5, 7, 10, 15, 20, 30];
 const [, REFILL = ''] = Object.keys(WORK);
 
 const CHART: Chart = {
-  title: 'Leases that living holders lose, of a million',
+  title: 'Leases that living holders lose',
   xTitle: 'length of the lease, in seconds',
   yTitle: 'lost of a million (log scale)',
   series: Object.keys(CONDITIONS).map((condition, i) => ({
