@@ -1,6 +1,7 @@
 /** Short first leases on a real server, and the record of stalls that all processes share. */
 import { describe, expect, it } from '@jest/globals';
 import type { ObservedHour } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { eventually } from '../support/eventually.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
@@ -60,12 +61,12 @@ describe('the record of stalls', () => {
 
   it('has the longest stall of each hour, of all processes, for a week', async () => {
     const { a, b, admin } = await stores();
-    expect(await a.shareStalls(NOW, [])).toEqual({ kind: 'shared', observed: [] });
-    await a.shareStalls(NOW, [
+    expect(await a.shareStalls([])).toEqual({ kind: 'shared', observed: [] });
+    await a.shareStalls([
       [NOW - 1, 900],
       [NOW, 0],
     ]);
-    const reply = await b.shareStalls(NOW, [
+    const reply = await b.shareStalls([
       [NOW - 1, 1_000],
       [NOW - 167, 70],
       [NOW - 168, 80],
@@ -76,25 +77,46 @@ describe('the record of stalls', () => {
       [NOW - 1, 1_000],
       [NOW, 0],
     ]);
-    const again = await a.shareStalls(NOW + 1, [[NOW - 1, 950]]);
+    const again = await a.shareStalls([[NOW - 1, 950]]);
     expect(again.kind === 'shared' && sorted(again.observed)).toEqual([
+      [NOW - 167, 70],
       [NOW - 1, 1_000],
       [NOW, 0],
     ]);
     expect(await admin.pttl(RECORD)).toBeGreaterThan(7.9 * DAY_MS);
   });
 
+  it('keeps what others have observed if the clock of a process is wrong', async () => {
+    const { a, b, admin } = await stores();
+    await a.shareStalls([[NOW, 900]]);
+    const wrong = { ...systemClock, wallNow: () => Date.now() - 30 * DAY_MS };
+    await (
+      await openLocks(server.url, { firstLeaseMs: 'learned', clock: wrong })
+    ).engine.close(1_000);
+    expect(await b.shareStalls([])).toEqual({ kind: 'shared', observed: [[NOW, 900]] });
+    expect(await admin.get(RECORD)).toBe(`${NOW}:900`);
+  });
+
+  it('is read at once, and repaired, if somebody has written something else into it', async () => {
+    const { a, admin } = await stores();
+    await admin.set(RECORD, `${NOW}:7 1:${'1'.repeat(200_000)}: ${NOW - 1}:8:9`);
+    const since = performance.now();
+    expect(await a.shareStalls([])).toEqual({ kind: 'shared', observed: [[NOW, 7]] });
+    expect(performance.now() - since).toBeLessThan(3_000); // it was minutes, in which Redis did nothing else
+    expect(await admin.get(RECORD)).toBe(`${NOW}:7`);
+  });
+
   it('is unknown, and stays as it is, if something else has its name', async () => {
     const { a, admin } = await stores();
     await admin.lpush(RECORD, 'mine');
-    expect(await a.shareStalls(NOW, [[NOW, 5]])).toMatchObject({ kind: 'unknown' });
+    expect(await a.shareStalls([[NOW, 5]])).toMatchObject({ kind: 'unknown' });
     expect(await admin.lrange(RECORD, 0, -1)).toEqual(['mine']);
     await admin.del(RECORD);
   });
 
   it('is no lock: nobody sees it in a list', async () => {
     const { a } = await stores();
-    await a.shareStalls(NOW, [[NOW, 5]]);
+    await a.shareStalls([[NOW, 5]]);
     const { engine } = await openLocks(server.url);
     for await (const lock of engine.list('*')) expect(lock.key).not.toContain('stalls');
   });
@@ -102,7 +124,7 @@ describe('the record of stalls', () => {
   it('lets a process that has just started learn, and one that is blocked is careful', async () => {
     const { a, admin } = await stores();
     const day = Array.from({ length: 24 }, (_, i): ObservedHour => [NOW - i, 10]);
-    await a.shareStalls(NOW, day);
+    await a.shareStalls(day);
     const { engine } = await openLocks(server.url, { firstLeaseMs: 'learned' });
     const key = uniqueKey();
     for (let i = 0; i < 50; i++) await engine.withLock(key, {}, () => undefined);
@@ -114,7 +136,7 @@ describe('the record of stalls', () => {
     const careful = await lengthOf();
     expect(careful).toBeGreaterThan(7_000);
     await engine.close(1_000);
-    const observed = await a.shareStalls(NOW, []);
+    const observed = await a.shareStalls([]);
     const longest =
       observed.kind === 'shared' ? Math.max(...observed.observed.map(([, ms]) => ms)) : 0;
     expect(longest).toBeGreaterThanOrEqual(1_900);

@@ -441,9 +441,9 @@ export class RedisLockStore implements LockStore {
     return replies;
   }
 
-  shareStalls(hour: number, observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown> {
+  shareStalls(observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown> {
     const { stalls } = this.#keys;
-    const args = [hour, observed.map((of) => of.join(':')).join(' ')];
+    const args = [observed.map((of) => of.join(':')).join(' ')];
     const send = (redis: RedisConnection, whole: boolean): Promise<unknown> =>
       shareStallsScript.send(redis, [stalls], args, whole);
     return this.#servers.run(

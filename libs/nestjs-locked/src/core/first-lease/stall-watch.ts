@@ -85,7 +85,7 @@ export class StallWatch {
   }
 
   async #share(observed: readonly ObservedHour[]): Promise<void> {
-    const reply = await this.#store.shareStalls?.(this.hour, observed);
+    const reply = await this.#store.shareStalls?.(observed);
     if (reply?.kind !== 'shared') return; // without what others know, the leases are whole for longer
     for (const [hour, ms] of reply.observed) this.#history.note(hour, ms);
   }

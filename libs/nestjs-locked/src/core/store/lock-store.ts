@@ -325,11 +325,11 @@ export interface LockStore {
    */
   takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[];
   /**
-   * Adds the stalls that this process has observed to those of all others. What is more than a week older than `hour`
-   * is not kept.
+   * Adds the stalls that this process has observed to those of all others. Only those of the last week are kept, by the
+   * clock of the store.
    * @default nothing is shared
    */
-  shareStalls?(hour: number, observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown>;
+  shareStalls?(observed: readonly ObservedHour[]): Promise<SharedStalls | Unknown>;
   /**
    * Stops listening; closes what `open` opened.
    * @param limitMs how long it may wait for commands in flight. @default the time limit of a command
