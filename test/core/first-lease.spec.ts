@@ -91,6 +91,23 @@ describe('firstLeaseMs', () => {
     expect(await asked(service, call)).toBe(leaseMs);
   });
 
+  it('is whole when the last answer took too long for it, or it would end before each confirmation', async () => {
+    const { clock, store, engine } = await startScripted({ firstLeaseMs: 3_000 });
+    const call = engine.acquire(KEY);
+    const ask = await store.next('acquire');
+    expect(ask.command.leaseMs).toBe(3_000);
+    await clock.advance(3_500);
+    ask.reply(granted(ask.command.token));
+    const confirmation = await store.next('renew');
+    await clock.advance(3_500);
+    confirmation.reply({ kind: 'lost' });
+    const again = await store.next('acquire');
+    expect(again.command.leaseMs).toBe(30_000);
+    await clock.advance(3_500);
+    again.reply(granted(again.command.token));
+    expect((await call).isHeld).toBe(true);
+  });
+
   it('a fixed lease that gets a short one of another call is whole before its work begins', async () => {
     const { store, engine } = await startScripted(SHORT);
     const controller = new AbortController();

@@ -162,11 +162,15 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     return this.#next.leaseMs;
   }
 
-  /** Shared leases are whole from the beginning: other readers join them only while half of them is left. */
+  /**
+   * Shared leases are whole from the beginning: other readers join them only while half of them is left. So is one for
+   * which the last answer came too late if it was short: each of them might end before it is confirmed.
+   */
   get firstMs(): number {
     const { leaseMs } = this.#next;
     if (this.mode === 'shared') return leaseMs;
-    return Math.min(leaseMs, this.#parts.firstLeases.lengthMs(this.key, this.#next));
+    const firstMs = Math.min(leaseMs, this.#parts.firstLeases.lengthMs(this.key, this.#next));
+    return this.answers.isTooSlowFor(firstMs) ? leaseMs : firstMs;
   }
 
   /** The options of the call that is next, for which there is a request. */
