@@ -151,11 +151,11 @@ function storeWith(observed: readonly ObservedHour[]): ScriptedStore {
 }
 
 /** A service that learns, after holds of this length. */
-async function learning(observed: readonly ObservedHour[], holdMs = 50, holds = 50) {
+async function learning(observed: readonly ObservedHour[], holdMs = 50, holds = 50, longHolds = 0) {
   const scene = await startScripted({ firstLeaseMs: 'learned' }, storeWith(observed));
-  for (let i = 0; i < holds; i++) {
+  for (let i = 0; i < longHolds + holds; i++) {
     const { hold } = await scene.held();
-    await scene.clock.advance(holdMs);
+    await scene.clock.advance(i < longHolds ? 2_000 : holdMs);
     const released = hold.release();
     (await scene.store.next('release')).reply({ kind: 'released' });
     await released;
@@ -175,6 +175,8 @@ describe("firstLeaseMs: 'learned'", () => {
     ['a stall that was no whole number', [...hours(24), [NOW, 1_000.1]], 4_001],
     ['two days, with a stall in the present hour', [...hours(48), [NOW, 4_000]], 16_000],
     ['a week, half of what is older than a day', [...hours(100), [NOW - 100, 4_000]], 8_000],
+    ['the whole of what is just not older', [...hours(48), [NOW - 23, 4_000]], 16_000],
+    ['half of what just is', [...hours(48), [NOW - 24, 4_000]], 8_000],
     ['no stall that is older than a week', [...hours(48), [NOW - 168, 4_000]], 3_000],
     ['no hour of a clock that goes wrong', [...hours(48), [NOW + 1, 4_000]], 3_000],
     ['stalls that would want more than a lease', hours(24, 60_000), 30_000],
@@ -187,10 +189,18 @@ describe("firstLeaseMs: 'learned'", () => {
 
   it.each<[string, number, number, number]>([
     ['most keys are held for less than a second', 500, 50, 3_000],
-    ['they are held for longer', 1_100, 50, 30_000],
+    ['they are held for just less than a second', 990, 50, 3_000],
+    ['they are held for longer', 1_010, 50, 30_000],
     ['there were too few holds to say so', 50, 49, 30_000],
   ])('is as short if %s', async (_, holdMs, holds, leaseMs) => {
     expect(await (await learning(hours(24), holdMs, holds)).next()).toBe(leaseMs);
+  });
+
+  it.each([
+    [2, 3_000],
+    [3, 30_000],
+  ])('after %s long holds and 50 short ones, is of %s ms', async (longHolds, leaseMs) => {
+    expect(await (await learning(hours(24), 50, 50, longHolds)).next()).toBe(leaseMs);
   });
 
   it('tells templates apart', async () => {

@@ -1,7 +1,7 @@
-/** The upper edge of the first bucket; each further one is twice as wide. */
-const FIRST_MS = 1;
+/** The upper edge of the first bucket; each further one is twice as wide, so that one ends at a second. */
+const FIRST_MS = 1_000 / 1_024;
 
-/** From a millisecond to 35 minutes; the last bucket has everything longer, too. */
+/** From a millisecond to 34 minutes; the last bucket has everything longer, too. */
 const BUCKETS = 22;
 
 /** With fewer holds than this, nothing is said about a template. */
