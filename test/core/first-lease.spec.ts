@@ -283,6 +283,20 @@ describe("firstLeaseMs: 'learned'", () => {
     expect(clock.timers).toBe(0);
   });
 
+  it.each([
+    [false, 0],
+    [true, 1],
+  ])('shares nothing at its end while the store is away; back: %s', async (isBack, count) => {
+    const { clock, store, engine } = await startScripted({ firstLeaseMs: 'learned' });
+    store.listener.storeLost(new LockStoreError('gone'));
+    await clock.advance(3_000);
+    if (isBack) store.listener.storeBack();
+    let shared = 0;
+    store.shareStalls = async () => (shared++, { kind: 'shared', observed: [] });
+    await engine.close(1_000);
+    expect(shared).toBe(count);
+  });
+
   it('does not wait for long at its end', async () => {
     const store = storeWith(hours(24));
     const { clock, engine } = await startScripted({ firstLeaseMs: 'learned' }, store);

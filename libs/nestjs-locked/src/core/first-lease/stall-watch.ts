@@ -24,6 +24,7 @@ export class StallWatch {
   readonly #history = new StallHistory();
   #cancelBeat: CancelTimer | undefined;
   #hour = 0;
+  #isAway = false;
 
   constructor(store: Pick<LockStore, 'shareStalls'>, clock: Clock, onBeat: () => void) {
     this.#store = store;
@@ -55,14 +56,18 @@ export class StallWatch {
 
   /** Called for every event: an outage is a stall. */
   note(event: LockEvent): void {
-    if (event.type === 'store-back') this.stalled(event.awayMs);
+    if (event.type === 'store-lost') this.#isAway = true;
+    if (event.type !== 'store-back') return;
+    this.#isAway = false;
+    this.stalled(event.awayMs);
   }
 
-  /** Shares what was observed in the last hour. */
+  /** Shares what was observed in the last hour, unless the store is away: closing it would wait for that command. */
   async close(): Promise<void> {
     if (this.#cancelBeat === undefined) return;
     this.#cancelBeat();
     this.#cancelBeat = undefined;
+    if (this.#isAway) return;
     const shared = this.#share([this.#history.of(this.#hour)]);
     await atMost(this.#clock, LAST_WORDS_MS, shared);
   }
