@@ -301,10 +301,11 @@ describe('npx nestjs-locked', () => {
     const end = new AbortController();
     const ring = waitForEachOther([one, other], ['ring:a', 'ring:b'], end.signal);
     await eventually(async () => expect((await one.inspect('ring:b'))?.waiters).toBe(1));
+    // At once, because the deadlock is found and ended after a few seconds.
     const [{ code, stdout, stderr }, asJson] = await Promise.all([
       run(redis.url, 'graph', 'ring:*'),
       run(redis.url, 'graph', '--json'),
-    ]); // at once, because the deadlock is found and ended after a few seconds
+    ]);
     expect([code, stderr]).toEqual([0, '']);
     const [names, ...rows] = stdout.trim().split('\n');
     expect(names?.split(/ {2,}/)).toEqual(['CALL', 'PROCESS', 'HOLDS', 'WAITS FOR', 'FOR']);
@@ -634,10 +635,13 @@ describe('npx nestjs-locked on a Redis Cluster', () => {
     const ring = waitForEachOther([one, other], keys, new AbortController().signal);
     await eventually(async () => expect((await one.inspect('ring:2'))?.waiters).toBe(1));
     const url = cluster.servers.nodes.at(-1)?.url;
-    for (const key of keys)
-      expect(await run(url, 'inspect', key)).toMatchObject({ code: 0, stderr: '' }); // is answered
-    const { code, stdout, stderr } = await run(url, 'graph', '--json');
+    // At once, because the deadlock is found and ended after a few seconds.
+    const [{ code, stdout, stderr }, ...inspected] = await Promise.all([
+      run(url, 'graph', '--json'),
+      ...keys.map((key) => run(url, 'inspect', key)),
+    ]);
     expect([code, stderr]).toEqual([0, '']);
+    for (const one of inspected) expect(one).toMatchObject({ code: 0, stderr: '' }); // is answered
     expect(json(stdout)).toEqual([
       expect.objectContaining({ isDeadlock: true }),
       expect.objectContaining({ isDeadlock: true }),
