@@ -170,7 +170,7 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     const { leaseMs } = this.#next;
     if (this.mode === 'shared') return leaseMs;
     const firstMs = Math.min(leaseMs, this.#parts.firstLeases.lengthMs(this.key, this.#next));
-    return this.answers.isTooSlowFor(firstMs) ? leaseMs : firstMs;
+    return firstMs < leaseMs && this.answers.isTooSlowFor(firstMs) ? leaseMs : firstMs;
   }
 
   /** The options of the call that is next, for which there is a request. */

@@ -34,12 +34,11 @@ end
 local changed, order, nowMs = {}, {}, nil
 local function prolongOneOf(lock, value, i)
   nowMs = nowMs or serverMs()
-  local before = changed[lock] and changed[lock].ms or 0
-  if not changed[lock] then value = present(value, nowMs) end
-  local prolonged, ms = prolongedIn(value, ARGV[2 * i - 1], tonumber(ARGV[2 * i]), nowMs)
+  local before = changed[lock]
+  local prolonged, ms = prolongedIn(before and value or present(value, nowMs), ARGV[2 * i - 1], tonumber(ARGV[2 * i]), nowMs)
   if not prolonged then return false end
-  if not changed[lock] then order[#order + 1] = lock end
-  changed[lock] = { value = prolonged, ms = math.max(before, ms) }
+  if not before then order[#order + 1] = lock end
+  changed[lock] = { value = prolonged, ms = math.max(before and before.ms or 0, ms) }
   return true
 end
 local function writeChanged()

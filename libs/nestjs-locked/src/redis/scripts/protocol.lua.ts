@@ -367,8 +367,8 @@ local function leaveHolders(value, token)
   local othersHave, isShorter = removeHolder(lock, value, token, nowMs())
   if othersHave then
     pcall(letIn)
-    local head = isShorter and redis.pcall('ZRANGE', queue, 0, 0) or {}
-    tellNext(head[1] and { token = head[1] }, text(redis.call('PTTL', lock)))
+    local head = isShorter and redis.pcall('ZRANGE', queue, 0, 0)[1]
+    if head then tell(head, 'h', text(redis.call('PTTL', lock))) end
   end
   return othersHave
 end
