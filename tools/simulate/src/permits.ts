@@ -1,6 +1,6 @@
 import { SeededRandom } from 'kit';
+import { furtherCall, KINDS_OF_ALL_MODES, limit } from './further-calls.js';
 import type { PlannedCall, PlannedProcess } from './plan.js';
-import { limit, READING } from './readers.js';
 
 const PERMITS = 0x9e33;
 
@@ -35,29 +35,22 @@ export function withPermits(
     if (most === Infinity) return call;
     return { ...call, permits, weight: Math.min(most, random.pick([1, 1, 1, 2, 3])) };
   };
+  const calls = {
+    keys,
+    calmAtMs,
+    moments,
+    waitsMs: [0, 50, 1_000, 10_000, 10_000, 10_000],
+    worksMs: [3, 20, 100, 100],
+  };
   return processes.map((process): PlannedProcess => {
     const changed = process.calls.map((call): PlannedCall => {
-      const mayWant = READING.includes(call.kind) && call.mode === undefined;
+      const mayWant = KINDS_OF_ALL_MODES.includes(call.kind) && call.mode === undefined;
       return mayWant && random.chance(share) ? { ...wants(call), nestedReads: false } : call;
     });
     const added = Array.from({ length: random.between(0, further) }, (_, i): PlannedCall => {
-      const kind = random.pick(READING) as PlannedCall['kind'];
-      const one = random.pick(keys);
-      const call: PlannedCall = {
-        name: `w${i + 1}`,
-        kind,
-        atMs: random.chance(0.6)
-          ? Math.max(0, random.pick(moments) + random.between(-20, 20))
-          : random.between(0, calmAtMs - 1),
-        keys: kind === 'several' ? keys.filter((key) => key === one || random.chance(0.6)) : [one],
-        waitMs: kind === 'try' ? 0 : random.pick([0, 50, 1_000, 10_000, 10_000, 10_000]),
-        workMs: random.pick([3, 20, 100, 100, process.leaseMs * 0.8, process.leaseMs * 2]),
-        abortMs: random.pick([0, 5, 100, 1_000]),
-        prolongs: random.chance(0.1),
-      };
+      const call = furtherCall(random, process, calls, `w${i + 1}`);
       return { ...wants(call), ...limit(random, call) };
     });
-    const calls = [...changed, ...added].sort((a, b) => a.atMs - b.atMs);
-    return { ...process, calls };
+    return { ...process, calls: [...changed, ...added].sort((a, b) => a.atMs - b.atMs) };
   });
 }
