@@ -3,9 +3,8 @@ import { describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine.js';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import { connectAdmin } from '../support/connect-admin.js';
 import { eventually } from '../support/eventually.js';
-import { openLocks } from '../support/open-locks.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -68,7 +67,7 @@ describe('permits of several processes', () => {
       expect(register.taken).toBe(0);
       expect(register.most).toBeLessThanOrEqual(permits);
       expect(register.most).toBeGreaterThan(permits / 2);
-      const admin = connectAdmin(server.url);
+      const admin = openAdmin(server.url);
       const left = await admin.keys(`lock:{${key}}*`);
       expect(left.filter((name) => !name.endsWith(':fence'))).toEqual([]);
     },
@@ -109,7 +108,7 @@ describe('permits of several processes', () => {
     const others = Array.from({ length: 30 }, (_, i) =>
       b.withLock(key, { permits: 1, ...WAIT }, () => void order.push(i)),
     );
-    const admin = connectAdmin(server.url);
+    const admin = openAdmin(server.url);
     await eventually(async () => expect((await b.inspect(key))?.waiters).toBe(31));
     expect(await admin.zcard(`lock:{${key}}:queue`)).toBeLessThanOrEqual(2);
     await held.release();

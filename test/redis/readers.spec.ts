@@ -1,9 +1,8 @@
 /** Readers of several processes on a real server: who waits for whom, and what operators see. */
 import { describe, expect, it } from '@jest/globals';
 import type { Lock } from '../../libs/nestjs-locked/src/core/lock.js';
-import { connectAdmin } from '../support/connect-admin.js';
 import { eventually } from '../support/eventually.js';
-import { openLocks } from '../support/open-locks.js';
+import { openAdmin, openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -53,7 +52,7 @@ describe('readers of several processes', () => {
         await engines[i % 2]?.withLock(key, SHARED, () => new Promise(setImmediate));
     };
     const reading = Array.from({ length: 20 }, (_, i) => readOn(i));
-    const admin = connectAdmin(server.url);
+    const admin = openAdmin(server.url);
     await eventually(() => expect(reads).toBeGreaterThan(20));
     const scripts = async (): Promise<number> =>
       Number(/cmdstat_evalsha:calls=(\d+)/.exec(await admin.info('commandstats'))?.[1]);
@@ -73,7 +72,7 @@ describe('readers of several processes', () => {
     await dead.acquire(key, { ...SHARED, renew: false });
     await store.close(0);
     const sound = await a?.acquire(key, SHARED);
-    const admin = connectAdmin(server.url);
+    const admin = openAdmin(server.url);
     await eventually(async () => {
       await sound?.ensureRemaining(29_000);
       const value = await admin.get(`lock:{${key}}`);
