@@ -53,18 +53,15 @@ export function readDocument(path: string): Document {
 export function tablesBelow(heading: string, { text }: Document): string[][][] {
   const section = text.split(/^#+ /m).find((part) => part.startsWith(`${heading}\n`)) ?? '';
   const tables = section.match(/(?:^\|.*\n)+/gm) ?? [];
-  return tables.map((table) =>
-    table
-      .trimEnd()
-      .split('\n')
-      .slice(2)
-      .map((line) =>
-        line
-          .split('|')
-          .slice(1, -1)
-          .map((cell) => cell.trim()),
-      ),
-  );
+  return tables.map((table) => table.trimEnd().split('\n').slice(2).map(cellsOf));
+}
+
+/** The cells of a row of a table, trimmed. */
+export function cellsOf(row: string): string[] {
+  return row
+    .split('|')
+    .slice(1, -1)
+    .map((cell) => cell.trim());
 }
 
 /** Where links into a document can lead: the anchors that GitHub makes of its headings. */

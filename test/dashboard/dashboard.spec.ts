@@ -52,6 +52,17 @@ interface Setting {
   readonly configure?: (app: INestApplication) => unknown;
 }
 
+/** Routes of the application that lie beside those of the dashboard. */
+const NEIGHBOURS = [
+  'locks/keys/1',
+  'locks/7/locks',
+  'locks/7/locks/events',
+  'shop/locks',
+  'shop/locks/page.js',
+  'locks/events/1',
+  'locks/locks',
+];
+
 @Controller()
 class Neighbours {
   @Get('locksmith')
@@ -59,15 +70,7 @@ class Neighbours {
     return 'smith';
   }
 
-  @All([
-    'locks/keys/1',
-    'locks/7/locks',
-    'locks/7/locks/events',
-    'shop/locks',
-    'shop/locks/page.js',
-    'locks/events/1',
-    'locks/locks',
-  ])
+  @All(NEIGHBOURS)
   below(): string {
     return 'below';
   }
@@ -177,15 +180,7 @@ describe.each(PLATFORMS)('on %s', (platform) => {
         for (const part of ['', '/', '/page.css', '/page.js', '/events', '/lock', '/release']) {
           expect([part, end, await statusOf(`/locks${part}${end}`)]).toEqual([part, end, 403]);
         }
-        for (const path of [
-          'locks/keys/1',
-          'locks/7/locks',
-          'locks/7/locks/events',
-          'shop/locks',
-          'shop/locks/page.js',
-          'locks/events/1',
-          'locks/locks',
-        ]) {
+        for (const path of NEIGHBOURS) {
           for (const method of ['GET', 'POST']) {
             const answer = await fetch(`${base}/${path}${end}`, { method });
             expect([path, method, await answer.text()]).toEqual([path, method, 'below']);

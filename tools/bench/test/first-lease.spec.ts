@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readDocument, ROOT, tablesBelow } from '../../../test/api/markdown.js';
+import { cellsOf, readDocument, ROOT, tablesBelow } from '../../../test/api/markdown.js';
 import { CONDITIONS, type StallKind, WORK } from '../src/first-lease/conditions.js';
 import { evaluate, type Leases } from '../src/first-lease/evaluate.js';
 import { PICTURES } from '../src/first-lease/picture.js';
@@ -92,10 +92,3 @@ describe('docs/first-lease.md', () => {
     expect(readFileSync(join(ROOT, 'docs/first-lease', name), 'utf8')).toBe(svg);
   });
 });
-
-function cellsOf(line: string): string[] {
-  return line
-    .split('|')
-    .slice(1, -1)
-    .map((cell) => cell.trim());
-}

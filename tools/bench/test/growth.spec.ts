@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readDocument, ROOT, tablesBelow } from '../../../test/api/markdown.js';
+import { cellsOf, readDocument, ROOT, tablesBelow } from '../../../test/api/markdown.js';
 import { runCommand } from '../../../test/support/run-command.js';
 import { answerFor, ASSUMED, growthTables } from '../src/growth/growth-tables.js';
 import { busiestShare, type KeyShares, keyShares, slotOf } from '../src/growth/key-shares.js';
@@ -136,11 +136,4 @@ describe('npm run bench:growth', () => {
 function shareOf(key: string, { upTo }: KeyShares): number {
   const slot = slotOf(key);
   return (upTo[slot + 1] ?? NaN) - (upTo[slot] ?? NaN);
-}
-
-function cellsOf(line: string): string[] {
-  return line
-    .split('|')
-    .slice(1, -1)
-    .map((cell) => cell.trim());
 }

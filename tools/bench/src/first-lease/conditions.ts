@@ -59,7 +59,7 @@ function logNormal(random: SeededRandom, median: number, spread: number): number
   return median * Math.exp(spread * radius * Math.cos(2 * Math.PI * random.next()));
 }
 
-/** The complementary error function, to seven digits (a Chebyshev fit, W. J. Cody 1969 in the form of W. H. Press). */
+/** The complementary error function, to seven digits: the Chebyshev fit of Numerical Recipes (Press et al.). */
 function erfc(x: number): number {
   const t = 1 / (1 + Math.abs(x) / 2);
   const coefficients = [
