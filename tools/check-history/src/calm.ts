@@ -23,6 +23,7 @@ interface Events {
   readonly disturbances: readonly Disturbance[];
   readonly lacks: readonly Span[];
   readonly takenAway: readonly (Span & { readonly key: string })[];
+  readonly stepsBack: readonly { readonly at: number; readonly byMs: number }[];
   readonly absences: readonly { readonly at: number; readonly process: string }[];
   readonly deaths: readonly { readonly at: number; readonly process: string }[];
 }
@@ -41,6 +42,7 @@ export class Calm {
           ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
           : [],
       ),
+      stepsBack: lines.flatMap((line) => (line.type === 'clock set back' ? [line] : [])),
       deaths: lines.flatMap((line) => (line.type === 'died' ? [line] : [])),
       absences: lines.flatMap((line) => (isAbsence(line) ? [line] : [])),
     });
@@ -77,6 +79,14 @@ export class Calm {
   /** The first time, between these, at which its memory was full. */
   lackIn(from: number, until: number): Span | undefined {
     return this.events.lacks.find(isIn(from, until));
+  }
+
+  /** When the server lets go of what it keeps from one time until another by its clock. */
+  endInServer(from: number, until: number): number {
+    return this.events.stepsBack.reduce(
+      (end, { at, byMs }) => (at > from && at < end ? end + byMs : end),
+      until,
+    );
   }
 
   /** Whether nobody has taken the key away. */

@@ -17,7 +17,10 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
   const taken = calls.flatMap((call) => {
     // A call for several keys may hold one of them while it waits for the others.
     const since = call.keys.length > 1 ? call.calledAt : call.entered;
-    return since === undefined ? [] : [{ from: since.at, until: call.freeAt }];
+    if (since === undefined) return [];
+    const { leftAt, endedAt, freeAt } = call;
+    const isReleased = freeAt === leftAt || freeAt === endedAt;
+    return [{ from: since.at, until: isReleased ? freeAt : calm.endInServer(since.at, freeAt) }];
   });
   // A process that has died may wait in two places: for the key alone, and as a reader.
   const places = calls.some(({ reads }) => reads) ? 2 : 1;

@@ -87,7 +87,8 @@ export type OfServer = Readonly<
   | { type: 'lost data' }
   /** The server's clock was set forward, so that leases have ended early. */
   | { type: 'clock set forward' }
-  | { type: 'clock set back' }
+  /** The server's clock was set back, so that what it keeps until a time lasts longer. */
+  | { type: 'clock set back'; byMs: number }
   /** From here on, nothing is disturbed any more. */
   | { type: 'calm' }
 >;

@@ -150,6 +150,24 @@ describe('a history', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, disturbed, ...gives(2_500))).toEqual([]);
   });
 
+  it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
+    const waits = (keepMs: number, until: number): string[] =>
+      rulesBrokenBy(
+        [0, 'p', 'called', { ...CALLED, keepMs }],
+        [1, 'p', 'entered', entered(1)],
+        [100, 'p', 'left'],
+        [101, 'p', 'ended', { outcome: 'done' }],
+        [keepMs === 0 ? 50 : 400, '', 'clock set back', { byMs: 12_000 }],
+        [9_000, 'q', 'called', { ...CALLED, waitMs: 30_000 }],
+        [until, 'q', 'entered', entered(2)],
+        [until, 'q', 'left'],
+        [until, 'q', 'ended', { outcome: 'done' }],
+      );
+    expect(waits(8_000, 20_100)).toEqual([]);
+    expect(waits(8_000, 22_500)).toEqual(['a free key is served']);
+    expect(waits(0, 11_500)).toEqual(['a free key is served']);
+  });
+
   it('in which somebody gets nothing after everything is calm is found', () => {
     const calm: Step = [0, '', 'calm'];
     const called: Step = [1, 'p', 'called', CALLED];

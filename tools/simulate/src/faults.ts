@@ -65,7 +65,9 @@ export function happen(fault: PlannedFault, stage: Stage): void {
     case 'step the clock': {
       const byMs = which % 2 === 0 ? forMs : -forMs;
       disturbed();
-      history.tell({ type: byMs < 0 ? 'clock set back' : 'clock set forward' });
+      history.tell(
+        byMs < 0 ? { type: 'clock set back', byMs: -byMs } : { type: 'clock set forward' },
+      );
       return server.stepClock(byMs);
     }
     case 'forget scripts':

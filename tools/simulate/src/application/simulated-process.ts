@@ -18,6 +18,8 @@ import { BEGINNING } from '../world/virtual-node.js';
 
 /** How long a step of the work takes, at most: it looks whether it still holds the lock at each. */
 const STEP_MS = 25;
+/** A look asks the process of the holder who it is, and goes on without an answer after this time. */
+const ASKED_HOLDER_MS = 500;
 
 /** A lock that somebody may adopt. */
 export interface DetachedLock {
@@ -130,7 +132,7 @@ export class SimulatedProcess {
     const { name, keys, waitMs, keepMs, mode, permits, weight, maxHoldMs } = planned;
     const wanted = {
       keys,
-      waitMs,
+      waitMs: planned.kind === 'look' ? waitMs + ASKED_HOLDER_MS : waitMs,
       ...(keepMs !== undefined && { keepMs }),
       ...(mode !== undefined && { mode }),
       ...(permits !== undefined && { permits }),
