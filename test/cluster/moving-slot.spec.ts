@@ -18,6 +18,14 @@ const LONGER_THAN_A_COMMAND_MS = LEASE_MS / 3 + 300;
 /** Bound on what takes milliseconds when the machine is idle. */
 const SOON_MS = 2_000;
 
+async function scriptsRunBy(server: RedisServer): Promise<number> {
+  const stats = await openAdmin(server.url).info('commandstats');
+  const calls = Array.from(stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g), ([, n]) =>
+    Number(n),
+  );
+  return calls.reduce((sum, each) => sum + each, 0);
+}
+
 describe('a slot that moves', () => {
   const cluster = useRedisCluster();
   let key: string;
@@ -68,6 +76,38 @@ describe('a slot that moves', () => {
       expect(await pttl(to)).toBeGreaterThan(LEASE_MS / 3);
       expect(await lock.release()).toBe(true);
       expect(await (await far.acquire(key)).release()).toBe(true);
+    },
+  );
+
+  fault(
+    'held as many permits',
+    'they are renewed in few commands, and kept in every step',
+    async (measure) => {
+      const permits = 250;
+      const held = await Promise.all(
+        Array.from({ length: permits }, () => near.acquire(key, { permits })),
+      );
+      const areHeld = (): boolean => held.every(({ isHeld }) => isHeld);
+      const from = await cluster.masterOf(key);
+      const before = await scriptsRunBy(from);
+      await sleep(LEASE_MS);
+      const scripts = (await scriptsRunBy(from)) - before;
+      measure('scripts for all of them while a lease lasts', scripts, '');
+      expect(areHeld()).toBe(true);
+      expect(scripts).toBeGreaterThan(0);
+      expect(scripts).toBeLessThan(permits / 4); // about a hundred in each
+
+      await cluster.servers.beginMove(slot, to);
+      await sleep(LEASE_MS);
+      expect(areHeld()).toBe(true);
+      await cluster.servers.moveKeys(slot);
+      await sleep(LEASE_MS);
+      expect(areHeld()).toBe(true);
+      await cluster.servers.endMove(slot);
+      await sleep(LEASE_MS);
+      expect(areHeld()).toBe(true);
+      expect(await pttl(to)).toBeGreaterThan(LEASE_MS / 3);
+      expect((await far.inspect(key))?.mode).toBe('permit');
     },
   );
 

@@ -31,6 +31,9 @@ const admitted = ([kind, granted]: readonly unknown[], token: string): void =>
     token,
   ]);
 
+const setsOf = async (redis: { info(part: string): Promise<string> }): Promise<number> =>
+  Number(/cmdstat_set:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1]);
+
 /** The slot and the token of each holder. */
 const holders = (value: string | null): string[] =>
   (value ?? '')
@@ -150,6 +153,31 @@ it('a permit with its lock key alone, while its slot moves, is prolonged and giv
   expect(await bench.redis.exists(bench.lock)).toBe(0);
 });
 
+it('permits with their lock key alone are prolonged together, and written once', async () => {
+  const own = openAdmin((await startSmallRedis()).url);
+  const bench = new ScriptBench(own);
+  const many = Array.from({ length: 5 }, () => asPermit(bench.deadToken(), 50));
+  for (const token of many) admitted(await bench.acquire(token), token);
+  const before = holders(await own.get(bench.lock));
+  const stranger = asPermit(bench.deadToken(), 50);
+  const asked = [...many.slice(0, 2), stranger, ...many.slice(2, 4)];
+  const written = await setsOf(own);
+
+  const leases = [2, 3, 4, 6, 5];
+  const longer = asked.flatMap((token, i) => [token, (leases[i] as number) * LEASE_MS]);
+  const replies = await runScript(own, shortRenewScript, [bench.lock], longer);
+
+  expect(replies).toEqual([[0, 0], [0, 0], [], [0, 0], [0, 0]]);
+  expect((await setsOf(own)) - written).toBe(1);
+  const value = (await own.get(bench.lock)) as string;
+  expect(holders(value)).toEqual(before);
+  const [seconds, micros] = await own.time();
+  const nowMs = Number(seconds) * 1_000 + Number(micros) / 1_000;
+  const ends = Array.from(value.matchAll(/ (\d+)\//g), ([, end]) => Number(end) - nowMs);
+  [2, 3, 6, 5, 1].forEach((each, i) => expectLife(ends[i] as number, each * LEASE_MS));
+  expectLife(await own.pttl(bench.lock), 6 * LEASE_MS);
+});
+
 it('permits of one key that are prolonged together are written once, and no other key waits for them', async () => {
   const own = openAdmin((await startSmallRedis()).url);
   const [bench, other] = [new ScriptBench(own), new ScriptBench(own)];
@@ -158,9 +186,7 @@ it('permits of one key that are prolonged together are written once, and no othe
   const [alone, stranger] = [other.deadToken(), asPermit(bench.deadToken(), 50)];
   admitted(await other.acquire(alone), alone);
   const before = holders(await own.get(bench.lock));
-  const writes = async (): Promise<number> =>
-    Number(/cmdstat_set:calls=(\d+)/.exec(await own.info('commandstats'))?.[1]);
-  const written = await writes();
+  const written = await setsOf(own);
 
   const asked = [...many.slice(0, 20), stranger, alone, ...many.slice(20)];
   const keys = asked
@@ -169,7 +195,7 @@ it('permits of one key that are prolonged together are written once, and no othe
   const longer = asked.flatMap((token) => [token, 2 * LEASE_MS]);
   expect(await runScript(own, bench.scripts.prolong, keys, longer)).toEqual([41, [21]]);
 
-  expect((await writes()) - written).toBe(1);
+  expect((await setsOf(own)) - written).toBe(1);
   const value = (await own.get(bench.lock)) as string;
   expect(holders(value)).toEqual(before);
   const [seconds, micros] = await own.time();

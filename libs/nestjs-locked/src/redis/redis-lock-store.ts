@@ -409,7 +409,8 @@ export class RedisLockStore implements LockStore {
       );
     const needsNumbers = ({ reserves }: RenewCommand): boolean => reserves > 0;
     const withNumbers = renewed(commands.filter(needsNumbers));
-    const without = renewed(commands.filter((command) => !needsNumbers(command)));
+    const others = commands.filter((command) => !needsNumbers(command));
+    const without = this.#inCluster ? this.#renewByKey(others) : renewed(others);
     let [i, j] = [0, 0];
     return commands.map(
       (command) => (needsNumbers(command) ? withNumbers[i++] : without[j++]) as Promise<RenewReply>,
@@ -426,7 +427,7 @@ export class RedisLockStore implements LockStore {
     together: (portion: readonly Command[]) => Promise<readonly Reply[] | Unknown>,
     alone: (command: Command) => Promise<Reply>,
   ): readonly Promise<Reply | Unknown>[] {
-    if (this.#servers.slotOf !== undefined || commands.length === 1) return commands.map(alone);
+    if (this.#inCluster || commands.length === 1) return commands.map(alone);
     const replies: Promise<Reply | Unknown>[] = [];
     for (let from = 0; from < commands.length; from += KEYS_PER_SCRIPT) {
       const portion = commands.slice(from, from + KEYS_PER_SCRIPT);
@@ -466,9 +467,49 @@ export class RedisLockStore implements LockStore {
     const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, keys.length);
     return this.#send(renew, keys, args, action, read, {
       whileMoving: short,
-      readUnacknowledged: ({ reply }, unknown) =>
-        read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
+      readUnacknowledged: lossesIn(read),
     });
+  }
+
+  /**
+   * In a cluster, each lease is renewed alone, but of several permits of one key only the first: all of them stand in
+   * one value, which each command writes. The others are prolonged through their lock key, in portions.
+   */
+  #renewByKey(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
+    const byKey = new Map<string, number[]>();
+    commands.forEach(({ key }, i) => byKey.set(key, [...(byKey.get(key) ?? []), i]));
+    const replies: Promise<RenewReply>[] = [];
+    for (const [head, ...others] of byKey.values() as Iterable<[number, ...number[]]>) {
+      const command = commands[head] as RenewCommand;
+      replies[head] = this.#renewTogether([command]).then(first);
+      for (let from = 0; from < others.length; from += KEYS_PER_SCRIPT) {
+        const portion = others.slice(from, from + KEYS_PER_SCRIPT);
+        const answer = this.#renewOnOneKey(portion.map((i) => commands[i] as RenewCommand));
+        portion.forEach((i, nth) => {
+          replies[i] = answer.then((all) => (isUnknown(all) ? all : (all[nth] as RenewReply)));
+        });
+      }
+    }
+    return replies;
+  }
+
+  #renewOnOneKey(commands: readonly RenewCommand[]): Promise<readonly RenewReply[] | Unknown> {
+    const [{ key }] = commands as [RenewCommand];
+    const args = commands.flatMap(({ token, leaseMs }) => [token, leaseMs]);
+    const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, commands.length);
+    const { shortRenew } = this.#scripts;
+    return this.#send(
+      shortRenew,
+      [key],
+      args,
+      `renew ${commands.length} permits of '${key}'`,
+      read,
+      {
+        redisKeysOf: () => [this.#keys.lockOf(key)],
+        whileMoving: this.#whileMoving(0, shortRenew, key, args),
+        readUnacknowledged: lossesIn(read),
+      },
+    );
   }
 
   /** Prolongs leases that need no fencing numbers, and whose fence does not expire. */
@@ -481,8 +522,7 @@ export class RedisLockStore implements LockStore {
     const read = (reply: unknown): readonly RenewReply[] => readProlongReply(reply, keys.length);
     return this.#send(this.#scripts.prolong, keys, args, action, read, {
       redisKeysOf: (key) => this.#keys.of(key).slice(0, 2),
-      readUnacknowledged: ({ reply }, unknown) =>
-        read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown)),
+      readUnacknowledged: lossesIn(read),
     });
   }
 
@@ -506,6 +546,10 @@ export class RedisLockStore implements LockStore {
     return { script: batch, isAcquire: script === acquire, keys, args };
   }
 
+  get #inCluster(): boolean {
+    return this.#servers.slotOf !== undefined;
+  }
+
   get #wholeForMs(): number {
     return Math.min(WHOLE_FOR_MS, this.commandTimeoutMs / 2);
   }
@@ -517,7 +561,7 @@ export class RedisLockStore implements LockStore {
     key: string,
     args: Arguments | (() => Arguments),
   ): WhileMoving | undefined {
-    if (this.#servers.slotOf === undefined) return undefined;
+    if (!this.#inCluster) return undefined;
     const lock = this.#keys.lockOf(key);
     return { afterMs, send: (redis, whole) => script.send(redis, [lock], ofNow(args), whole) };
   }
@@ -553,6 +597,14 @@ export class RedisLockStore implements LockStore {
       readOutcome(outcome, readReply, readUnacknowledged),
     );
   }
+}
+
+/** What replicas have not acknowledged is not certain, unless it is a loss. */
+function lossesIn(
+  read: (reply: unknown) => readonly RenewReply[],
+): ReadUnacknowledged<readonly RenewReply[]> {
+  return ({ reply }, unknown) =>
+    read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown));
 }
 
 function notFromWorker(what: string): LockConfigError {
