@@ -73,6 +73,10 @@ const LINES: readonly (readonly [event: LockEvent, line: RegExp])[] = [
     /^warn Locks are nested in opposite orders: 'order:<id>' of 'Orders\.pay' is requested under 'stock:<id>' of 'Stock\.take', and 'stock:<id>' is requested under 'order:<id>'\. Such calls /,
   ],
   [
+    { type: 'permits-differ', ...lock, permits: 4, othersPermits: 8 },
+    /^warn A call waits for lock 'stock:1' of 'StockService\.take' with permits: 4, while a holder of it counts 8\. Each call is judged by its own number, so more than 4 may hold it at once: usual while a deployment changes the number; otherwise give all calls of a key the same\. This warning is logged once for 'stock:<id>'$/,
+  ],
+  [
     {
       type: 'deadlock',
       ...lock,

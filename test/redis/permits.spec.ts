@@ -133,6 +133,43 @@ describe('permits of several processes', () => {
     await Promise.all([lock.release(), held.release()]);
   });
 
+  it.each([
+    { held: 1, name: 'the only holder' },
+    { held: 3, name: 'one of several holders' },
+  ])('that $name counts otherwise are reported once, to whoever waits', async ({ held }) => {
+    const [old, changed] = await Promise.all([openLocks(server.url), openLocks(server.url)]);
+    const prefix = uniqueKey('limit');
+    for (const key of [`${prefix}:1`, `${prefix}:2`]) {
+      const weight = 4 - held; // so that three of them are taken
+      const first = await changed.engine.acquire(key, { permits: 4, weight });
+      const others = Array.from({ length: held - 1 }, (_, i) =>
+        old.engine.acquire(key, { permits: i === 0 ? 4 : 3 }),
+      );
+      const locks = [first, ...(await Promise.all(others))];
+      const waiting = old.engine.acquire(key, { permits: 3, ...WAIT, label: 'Old.charge' });
+      await eventually(async () => expect((await old.engine.inspect(key))?.waiters).toBe(1));
+      await Promise.all(locks.map((lock) => lock.release()));
+      const last = await waiting;
+      const alike = old.engine.acquire(key, { permits: 3, weight: 3, ...WAIT });
+      await eventually(async () => expect((await old.engine.inspect(key))?.waiters).toBe(1));
+      await last.release();
+      await (await alike).release();
+    }
+
+    const differ = old.events.filter(({ type }) => type === 'permits-differ');
+    expect(differ).toEqual([
+      {
+        type: 'permits-differ',
+        key: `${prefix}:1`,
+        label: 'Old.charge',
+        template: expect.stringContaining('limit') as unknown,
+        permits: 3,
+        othersPermits: 4,
+      },
+    ]);
+    expect(changed.events).toEqual([]);
+  });
+
   it('of a dead process come free with its lease, while others renew theirs', async () => {
     const { engine: dead, store } = await openLocks(server.url, { leaseMs: 1_000 });
     const [a, b] = await openMany(2);

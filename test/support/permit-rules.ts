@@ -87,6 +87,17 @@ export const PERMIT_RULES: Readonly<Record<string, Rule>> = {
     const more = await b.ask(b.permit(3), { nowait: true });
     deepEqual([more.kind, more.kind === 'granted' && more.slot], ['granted', 2]);
   },
+  'who waits learns that a holder counts another number': async ({ a, b }) => {
+    const alone = await a.admitted(3, 3);
+    equal((await b.waitsForPermit(2)).permits, 3);
+    equal((await b.waitsForPermit(3)).permits, undefined);
+    await a.release(alone.token, 0);
+    await granted(b, 2);
+    const behind = await a.waitsForPermit(3, 3); // beside one that says 2, and one that says 3
+    deepEqual([behind.permits, behind.head], [2, undefined]);
+    const last = await a.waitsForPermit(4);
+    deepEqual([typeof last.permits, last.head], ['number', behind.token]);
+  },
   'a permit is held by its token: a repeated release gives back nothing more': async ({ a, b }) => {
     const [first, second] = [await a.admitted(2), await b.admitted(2)];
     equal((await b.release(second.token, 0)).kind, 'released');

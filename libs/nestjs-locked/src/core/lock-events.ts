@@ -122,6 +122,17 @@ export type LockEvent =
    * subscribers of the channel.
    */
   | (OfLock & { readonly type: 'queued'; readonly for: QueuedFor })
+  /**
+   * A call waits for a permit, and whoever has one counts another number of them: each call is judged by its own
+   * `permits`. So it is while a deployment changes the number; otherwise, some limit is not what its caller believes.
+   * Reported once for each template of keys, of a thousand templates at most.
+   */
+  | (OfLock & {
+      readonly type: 'permits-differ';
+      /** Of the call that waits, whose label this is. */
+      readonly permits: number;
+      readonly othersPermits: number;
+    })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
   | { readonly type: 'unread-result'; readonly key: string; readonly result: string }
   /**

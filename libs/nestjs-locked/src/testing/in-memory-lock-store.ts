@@ -348,7 +348,15 @@ export class InMemoryLockStore implements LockStore, LockInspector {
     const reply = { kind: 'queued', token, position, remainingMs, foreign: false } as const;
     const head = entry.queue[0]?.token;
     const isBehind = head !== undefined && head !== token;
-    return isBehind && areJoint(entry) ? { ...reply, head } : reply;
+    const own = termsOf(token)?.permits;
+    const permits = entry.holders
+      .map((it) => termsOf(it.token)?.permits)
+      .findLast((its) => isOneEnough && its !== undefined && its !== own);
+    return {
+      ...reply,
+      ...(isBehind && areJoint(entry) && { head }),
+      ...(permits !== undefined && { permits }),
+    };
   }
 
   /** Takes the lock from its holder and grants it to the first live waiter. */

@@ -137,6 +137,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
     this.#position = reply.position;
     this.#noteHead(reply.head);
     this.#recheck.queued(reply);
+    if (reply.permits !== undefined) this.#user.permitsDiffer(reply.permits);
     this.#user.mustWait();
     if (this.#user.isEmpty) this.leave();
     else this.#rearm();

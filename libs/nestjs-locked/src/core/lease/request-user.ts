@@ -35,6 +35,8 @@ export interface RequestUser extends KeyUser {
   readonly firstMs: number;
   /** Another process has the key, and the request is in the store's queue. */
   mustWait(): void;
+  /** Whoever has a permit of the key counts another number of them than the call that is next. */
+  permitsDiffer(permits: number): void;
   /** A single try, or the last try of a wait, did not get the key. */
   notAcquired(from: object): void;
   /** The store has granted the lease. */

@@ -11,7 +11,9 @@ import type { ResolvedLockOptions } from '../resolved.options.js';
 import { termsOf } from '../store/lease-token.js';
 import type { Unknown } from '../store/lock-store.js';
 import { RetryPause } from '../store/retry-pause.js';
+import { templateOf } from '../template-of.js';
 import type { Scheduled } from '../time/scheduler.js';
+import { reportDifferingPermits } from './differing-permits.js';
 import type { Hold } from './hold.js';
 import type { Occupancy } from './occupancy.js';
 import { SharedOccupancy } from './shared-occupancy.js';
@@ -439,6 +441,16 @@ export class LocalQueue implements CallUser, RequestUser, LeaseUser, Scheduled {
     this.#calls.refuseAllAtEnd();
     this.#tellAll('store');
     if (this.mode === 'permit') this.#leaveIfUnwanted();
+  }
+
+  permitsDiffer(othersPermits: number): void {
+    if (this.isEmpty) return;
+    const { key, label } = this;
+    const { permits } = this.terms;
+    // The call that asked may have given up meanwhile.
+    if (permits === undefined || permits === othersPermits) return;
+    const of = { key, label, template: templateOf(key, this.#next.template) };
+    reportDifferingPermits(this.#parts, { ...of, permits, othersPermits });
   }
 
   notAcquired(from: object): void {

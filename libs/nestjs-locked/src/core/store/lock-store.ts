@@ -41,6 +41,8 @@ export interface Queued {
   readonly foreign: boolean;
   /** If several may have the key together: the token of the first in the queue, unless that is this one. */
   readonly head?: string;
+  /** If a permit is requested, and a holder counts another number of permits: that number. */
+  readonly permits?: number;
 }
 
 /** The key is held, or others wait for it; the token was not queued. */

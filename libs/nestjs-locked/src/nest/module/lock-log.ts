@@ -65,6 +65,11 @@ export class LockLog {
         return;
       case 'opposite-orders':
         return this.#oppositeOrders(event);
+      case 'permits-differ':
+        this.#logger.warn(
+          `A call waits for lock ${lockName(event)} with permits: ${event.permits}, while a holder of it counts ${event.othersPermits}. Each call is judged by its own number, so more than ${Math.min(event.permits, event.othersPermits)} may hold it at once: usual while a deployment changes the number; otherwise give all calls of a key the same. This warning is logged once for '${event.template}'`,
+        );
+        return;
       case 'deadlock':
         this.#logger.error(
           `The call that waited for lock ${lockName(event)} has ended with LOCK_DEADLOCK, so that others go on: ${ringOf(event.ring)}`,

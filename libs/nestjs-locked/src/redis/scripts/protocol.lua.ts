@@ -208,9 +208,10 @@ local function prolonged(value, token, leaseMs)
   return granted(token, first, last, slot ~= 0 and slot or nil)
 end
 
--- With 'head', while others have the lock that may have it together, and another waiter is the first: its token.
-local function queued(token, score, ms, isForeign, head)
-  return { 'queued', token, text(score), ms, isForeign, head and '', head }
+-- With 'head', while others have the lock that may have it together, and another waiter is the first: its token. With
+-- 'most', while others have permits who count another number of them than this one: that number.
+local function queued(token, score, ms, isForeign, head, most)
+  return { 'queued', token, text(score), ms, isForeign, (head or most) and '', head or most and '', most }
 end
 
 local function busy(value) return { 'busy', redis.call('PTTL', lock), value and foreign(value) or 0 } end
@@ -483,13 +484,17 @@ local function take(old, me, leaseMs, nowait, keptScore, silent)
     score = join(me, score, old)
     if slot then letIn() end
     askFor(value)
-    local ms = redis.call('PTTL', lock)
+    local ms, differs = redis.call('PTTL', lock), nil
     if markIn(value) == 'p' and markOf(me) == 'p' then
-      for _, holder in ipairs(holdersIn(value, nowMs())) do ms = math.min(ms, holder.ends - nowMs()) end
+      local _, most = permitsOf(me)
+      for _, holder in ipairs(holdersIn(asSeveral(value), nowMs())) do
+        local _, its = permitsOf(holder.token)
+        ms, differs = math.min(ms, holder.ends - nowMs()), its ~= most and its or differs
+      end
     end
     if looksItself(me) and redis.call('ZRANGE', queue, 0, 0)[1] == me then ms = math.min(ms, LOOK_AGAIN_MS) end
     local head = isJoint and redis.call('ZRANGE', queue, 0, 0)[1]
-    return queued(me, score, ms, foreign(value), head and head ~= me and head or nil)
+    return queued(me, score, ms, foreign(value), head and head ~= me and head or nil, differs)
   end
   if nowait then
     handTo(live[1], live[2])

@@ -206,7 +206,7 @@ function granted([token, fence, blockEnd, waiters, , slot]: unknown[]): Granted 
   return slot === undefined ? reply : { ...reply, slot: number(slot) };
 }
 
-function queued([token, score, pttl, foreign, , head]: unknown[]): Queued {
+function queued([token, score, pttl, foreign, , head = '', permits]: unknown[]): Queued {
   const reply = {
     kind: 'queued',
     token: String(token),
@@ -214,7 +214,11 @@ function queued([token, score, pttl, foreign, , head]: unknown[]): Queued {
     remainingMs: remaining(pttl),
     foreign: number(foreign) === 1,
   } as const;
-  return head === undefined ? reply : { ...reply, head: text(head) };
+  return {
+    ...reply,
+    ...(head !== '' && { head: text(head) }),
+    ...(permits !== undefined && { permits: number(permits) }),
+  };
 }
 
 /** PTTL returns -1 for a key without expiry, and -2 for a key that no longer exists. */
