@@ -5,6 +5,9 @@ import type { HistoryLine, OfProcess } from './history.js';
 /** For how long nobody gets a key that was taken away, and how long everybody takes to know. */
 const TAKEN_AWAY_MS = 1_500;
 
+/** For how long a waiter that does not look again has its place. */
+const PLACE_MS = 60_000;
+
 /** How long everything may take to be as before, after something was disturbed. */
 export const HEALING_MS = 2_000;
 
@@ -23,6 +26,7 @@ interface Events {
   readonly disturbances: readonly Disturbance[];
   readonly lacks: readonly Span[];
   readonly takenAway: readonly (Span & { readonly key: string })[];
+  readonly late: readonly { readonly at: number; readonly key: string }[];
   readonly stepsBack: readonly { readonly at: number; readonly byMs: number }[];
   readonly absences: readonly { readonly at: number; readonly process: string }[];
   readonly deaths: readonly { readonly at: number; readonly process: string }[];
@@ -42,6 +46,7 @@ export class Calm {
           ? [{ from: line.at, until: line.at + TAKEN_AWAY_MS, key: line.key }]
           : [],
       ),
+      late: lines.flatMap((line) => (line.type === 'arrived late' ? [line] : [])),
       stepsBack: lines.flatMap((line) => (line.type === 'clock set back' ? [line] : [])),
       deaths: lines.flatMap((line) => (line.type === 'died' ? [line] : [])),
       absences: lines.flatMap((line) => (isAbsence(line) ? [line] : [])),
@@ -102,6 +107,13 @@ export class Calm {
   /** How many processes had died by then. One that died without a word still has its place in the queue. */
   deadAt(until: number): number {
     return this.events.deaths.filter(({ at }) => at < until).length;
+  }
+
+  /** How many commands for the key that were sent again may still have a place in its queue then. */
+  lateAt(key: string, until: number): number {
+    const isThere = ({ at }: { readonly at: number }): boolean =>
+      at < until && until < at + PLACE_MS;
+    return this.events.late.filter((one) => one.key === key && isThere(one)).length;
   }
 
   /** When the process died, if it did between these times. */

@@ -78,7 +78,8 @@ function exclusion(
           at <=
             leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss) + calm.bounds.timerMs,
       );
-      return index >= later.entered.index && !isExcused && !isLateEntry(later, losses, lines);
+      const isLate = isLateEntry(later, key, entered, losses, lines);
+      return index >= later.entered.index && !isExcused && !isLate;
     });
     const two = present.flatMap((earlier): Finding[] => {
       const havePermits = earlier.most !== undefined && later.most !== undefined;
@@ -91,27 +92,40 @@ function exclusion(
   });
 }
 
-/** Whether the lease of one of several keys may have been lost while the call waited for the others. */
+/**
+ * Whether its lease may have been lost before it entered: that of one of several keys while it waited for the others,
+ * or that of earlier readers of its process, whom it has joined.
+ */
 function isLateEntry(
   call: Entered,
+  key: string,
+  entered: readonly Call[],
   losses: readonly number[],
   lines: readonly HistoryLine[],
 ): boolean {
-  if (call.keys.length === 1) return false;
-  return losses.some(
-    (loss) =>
-      loss > call.calledAt.index &&
-      loss < call.entered.index &&
-      call.entered.at <= leaseLastsUntil(call, (lines[loss] as HistoryLine).at, loss),
+  const sharing = call.reads ? sharingLease(call, key, entered) : [call];
+  if (call.keys.length === 1 && !call.reads) return false;
+  return losses.some((loss) =>
+    sharing.some(
+      (each) =>
+        loss > each.calledAt.index &&
+        loss < call.entered.index &&
+        call.entered.at <= leaseLastsUntil(each, (lines[loss] as HistoryLine).at, loss),
+    ),
   );
 }
 
-/** In which line the lease of a call was asked for: readers of one process share a lease, and its fence. */
+/** Readers of one process share a lease, and its fence. */
+function sharingLease(call: Call, key: string, entered: readonly Call[]): readonly Call[] {
+  const isOfLease = ({ fences }: Call): boolean => fences[key] === call.fences[key];
+  return entered.filter(isPartyOf(call)).filter(isOfLease);
+}
+
+/** In which line the lease of a call was asked for. */
 function leaseSince(call: Call, key: string, entered: readonly Call[]): number {
   const { index } = call.calledAt;
   if (!call.reads) return index;
-  const isOfLease = ({ fences }: Call): boolean => fences[key] === call.fences[key];
-  const sharing = entered.filter(isPartyOf(call)).filter(isOfLease);
+  const sharing = sharingLease(call, key, entered);
   return Math.min(index, ...sharing.map(({ calledAt }) => calledAt.index));
 }
 

@@ -34,7 +34,8 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const since = from - leaseMs - HEALING_MS;
     if (!calm.ofServerDespiteLack(since, until) || !calm.ofKey(key, since, until)) return [];
     const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
-    const limitMs = calm.bounds.freeMs + places * calm.deadAt(until) * DEAD_GRANT_MS + absentMs;
+    const nobodys = places * calm.deadAt(until) + calm.lateAt(key, until);
+    const limitMs = calm.bounds.freeMs + nobodys * DEAD_GRANT_MS + absentMs;
     const lack = calm.lackIn(since, until);
     const isReleased = (gap: Span): boolean =>
       lack === undefined ||

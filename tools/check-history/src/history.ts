@@ -77,6 +77,11 @@ export type OfServer = Readonly<
   | { type: 'disturbed'; what: string; until?: number; keys?: readonly string[] }
   /** It accepts no writes that need memory. What is held is still renewed, released and handed on. */
   | { type: 'memory full'; until: number }
+  /**
+   * A command for this key was sent again on another connection, and what was sent first has arrived only now. If its
+   * call is over, it waits or holds for nobody, until its process hears of it.
+   */
+  | { type: 'arrived late'; key: string }
   /** An operator has taken the key from whoever had it: for a second, nobody gets it. */
   | { type: 'taken away'; key: string }
   /** From here on, packets are neither late nor lost: a message takes a millisecond or two. */

@@ -150,6 +150,19 @@ describe('a history', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, ...LEAVES, waits, disturbed, ...gives(2_500))).toEqual([]);
   });
 
+  it('in which a copy of a command arrives late may find a free key busy, for as long as a place lasts', () => {
+    const tries = (at: number): string[] =>
+      rulesBrokenBy(
+        ...HOLDS_FIRST,
+        ...LEAVES,
+        [100, '', 'arrived late', { key: 'a' }],
+        [at, 'q', 'called', { ...CALLED, waitMs: 0 }],
+        [at + 1, 'q', 'ended', { outcome: 'busy' }],
+      );
+    expect(tries(9_000)).toEqual([]);
+    expect(tries(70_000)).toEqual(['a free key is served']);
+  });
+
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
     const waits = (keepMs: number, until: number): string[] =>
       rulesBrokenBy(
@@ -478,25 +491,31 @@ describe('a history', () => {
       expect(inOrder(...inTurn)).toEqual([]);
     });
 
-    it('in which a reader joins a lease that was lost is excused, for one lease', () => {
-      const second = { call: '2' };
-      const joins = (until: number, fence = 1): string[] =>
-        inOrder(
-          [0, 'p', 'called', READS],
-          enters(1, 'p', 1),
-          ...leaves(9, 'p'),
-          [2, '', 'clock set forward'],
-          [3, 'p', 'called', { ...READS, ...second }],
-          [4, 'p', 'entered', { ...entered(fence), ...second }],
-          ...holds(5, 8, 'q', 20, WRITES),
-          [until, 'p', 'effect', second],
-          [until, 'p', 'left', second],
-          [until, 'p', 'ended', { outcome: 'done', ...second }],
-        );
-      expect(joins(300)).toEqual([]);
-      expect(joins(900)).toContain('two hold one key');
-      expect(joins(300, 2)).toContain('two hold one key');
-    });
+    it.each([
+      ['before', 2.5, 5],
+      ['after', 6, 5],
+    ])(
+      'in which a reader joins a lost lease, %s a writer came, is excused for one lease',
+      (_, joinsAt, writesAt) => {
+        const second = { call: '2' };
+        const joins = (at: number, until: number, fence = 1): string[] =>
+          inOrder(
+            [0, 'p', 'called', READS],
+            enters(1, 'p', 1),
+            ...leaves(2_000, 'p'),
+            [2, '', 'clock set forward'],
+            [at, 'p', 'called', { ...READS, ...second }],
+            [at, 'p', 'entered', { ...entered(fence), ...second }],
+            ...holds(writesAt, 1_500, 'q', 20, WRITES),
+            [until, 'p', 'effect', second],
+            [until, 'p', 'left', second],
+            [until, 'p', 'ended', { outcome: 'done', ...second }],
+          );
+        expect(joins(joinsAt, 300)).toEqual([]);
+        expect(joins(joinsAt < writesAt ? joinsAt : 900, 901)).toContain('two hold one key');
+        expect(joins(joinsAt, 300, 2)).toContain('two hold one key');
+      },
+    );
 
     it('whose reader has not a higher fence than each writer before is found', () => {
       const then = (fence: number): string[] =>

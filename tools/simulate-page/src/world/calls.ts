@@ -92,6 +92,7 @@ export class Calls {
       case 'memory full':
       case 'taken away':
       case 'quiet network':
+      case 'arrived late':
       case 'unspecified':
       case 'lost data':
       case 'clock set forward':

@@ -72,6 +72,7 @@ function textAndTone(
     case 'calm':
       return ['Nothing is disturbed any more: everybody asks once more', 'quiet'];
     case 'quiet network':
+    case 'arrived late':
     case 'unspecified':
     case 'assured':
     case 'effect':

@@ -31,8 +31,9 @@ export class ServerHost {
   /** What the keys were after each command, for as long as a replica may lag. */
   #past: { readonly at: number; readonly entries: ReadonlyMap<string, Entry> }[] = [];
 
-  /** For whom it executes a command. */
+  /** For whom it executes a command, and whether on a connection that the client has given up. */
   #client = '';
+  #isLate = false;
 
   /** The processes that may not subscribe. */
   readonly #deaf = new Set<string>();
@@ -50,6 +51,10 @@ export class ServerHost {
       const script = nameOfScript(run.script);
       if (script === 'probe' || script === undefined) return;
       history.tell({ type: 'ran', by: this.#client, ...run, script });
+      for (const key of this.#isLate ? run.keys : []) {
+        const [, name] = /^lock:\{(.*)\}$/.exec(key) ?? [];
+        if (name !== undefined) history.tell({ type: 'arrived late', key: name });
+      }
       if (script !== 'revoke' || run.reply === null) return;
       const key = /\{(.*)\}$/.exec(run.keys[0] ?? '')?.[1] ?? '';
       history.tell({ type: 'taken away', key });
@@ -75,8 +80,9 @@ export class ServerHost {
     this.model.unsubscribe(end);
   }
 
-  execute(client: string, name: string, args: readonly string[]): Reply {
+  execute(client: string, name: string, args: readonly string[], isLate: boolean): Reply {
     this.#client = client;
+    this.#isLate = isLate;
     const reply = this.model.command(name, args);
     this.#remember();
     return reply;

@@ -327,7 +327,7 @@ class Socket implements ServerEnd {
     const reply =
       name === 'SUBSCRIBE'
         ? this.#server.subscribe(this, args)
-        : this.#server.execute(this.client, name, args);
+        : this.#server.execute(this.client, name, args, this.#isOver);
     this.#deliver({ kind: 'reply', name, reply }, () => {
       this.#listener.heard(Buffer.from('+'));
       answered(reply);
