@@ -53,6 +53,18 @@ describe('a lock that was handed over', () => {
     expect((await b.engine.tryAcquire(key))?.isHeld).toBe(true);
   });
 
+  it('is not adopted while its token is in the queue, from where it could be granted once more', async () => {
+    const { engine } = await openLocks(redis.url);
+    const [key, admin] = [uniqueKey(), openAdmin(redis.url)];
+    const lock = await engine.acquire(key);
+    const text = await lock.detach({ forMs: FOR_MS });
+    const token = (await admin.get(`lock:{${key}}`)) as string;
+    await admin.zadd(`lock:{${key}}:queue`, 1, token); // a server that refuses ZREM leaves it there
+    await expect(engine.adopt(text)).rejects.toThrow(LockNotAdoptedError);
+    await admin.zrem(`lock:{${key}}:queue`, token);
+    expect(await (await engine.adopt(text)).release()).toBe(true);
+  });
+
   it('is adopted by exactly one of many, and not after its release', async () => {
     const services = await Promise.all([1, 2, 3, 4].map(() => openLocks(redis.url)));
     const key = uniqueKey();

@@ -27,7 +27,8 @@ export function passedWriters(key: string, calls: readonly Call[], calm: Calm): 
       const turnAt = Math.max(since.at, ...turns.filter((until) => until <= at + freeMs));
       if (came <= turnAt + queuedMs) return [];
       const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
-      const isCalm = calm.ofKey(key, from, at) && calm.ofAll(from, at) && calm.deadAt(at) === 0;
+      const nobodys = calm.deadAt(at) + calm.lateAt(key, at);
+      const isCalm = calm.ofKey(key, from, at) && calm.ofAll(from, at) && nobodys === 0;
       return isCalm ? [since] : [];
     });
     return passed.slice(0, 1).map(({ call: first, at: since }) => {

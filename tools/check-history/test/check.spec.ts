@@ -163,6 +163,30 @@ describe('a history', () => {
     expect(tries(70_000)).toEqual(['a free key is served']);
   });
 
+  it('in which who waits longer has asked anew on another connection may pass it', () => {
+    const passes = (...more: readonly Step[]): string[] =>
+      rulesBrokenBy(
+        ...[
+          [0, 'p', 'called', { ...CALLED, waitMs: 9_000 }] as Step,
+          [1, 'p', 'entered', entered(1)] as Step,
+          [100, 'q', 'called', { ...CALLED, waitMs: 9_000 }] as Step,
+          ...more,
+          [2_900, 'r', 'called', { ...CALLED, waitMs: 9_000 }] as Step,
+          [3_000, 'p', 'left'] as Step,
+          [3_001, 'p', 'ended', { outcome: 'done' }] as Step,
+          [3_002, 'r', 'entered', entered(2)] as Step,
+          [3_003, 'r', 'left'] as Step,
+          [3_004, 'r', 'ended', { outcome: 'done' }] as Step,
+          [3_005, 'q', 'entered', entered(3)] as Step,
+          [3_006, 'q', 'left'] as Step,
+          [3_007, 'q', 'ended', { outcome: 'done' }] as Step,
+        ],
+      );
+    expect(passes()).toEqual(['who waits longer comes first']);
+    expect(passes([1_500, '', 'arrived late', { key: 'a' }])).toEqual([]);
+    expect(passes([1_500, '', 'arrived late', { key: 'b' }])).not.toEqual([]);
+  });
+
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
     const waits = (keepMs: number, until: number): string[] =>
       rulesBrokenBy(

@@ -63,6 +63,7 @@ export class SimulatedProcess {
   readonly #history: History;
   #isClosing = false;
   #isOpen = false;
+  #opened: Promise<boolean> | undefined;
 
   constructor(
     readonly machine: Machine,
@@ -99,7 +100,7 @@ export class SimulatedProcess {
 
   /** Connects, and makes the planned calls. */
   start(): void {
-    const opened = this.#engine.open().then(
+    this.#opened = this.#engine.open().then(
       () => (this.#isOpen = true),
       (error: unknown) => {
         this.#engine.openLater(error as Parameters<LockEngine['openLater']>[0]);
@@ -107,7 +108,7 @@ export class SimulatedProcess {
       },
     );
     for (const call of this.plan.calls) {
-      this.machine.after(call.atMs, () => void opened.then(() => this.call(call)));
+      this.machine.after(call.atMs, () => void this.#opened?.then(() => this.call(call)));
     }
   }
 
@@ -145,6 +146,7 @@ export class SimulatedProcess {
 
   /** Goes on under a lock that was detached, here or elsewhere. */
   async adopt(text: string, adopter: Adopter): Promise<void> {
+    await this.#opened; // before that, it waits for the server, for as long as a start may take
     if (this.#isClosing) return;
     const { name, from, keys } = adopter;
     await this.#record(name, { keys, waitMs: 0, adopts: from }, async () => {

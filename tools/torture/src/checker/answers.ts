@@ -112,7 +112,10 @@ function mayBeGone(call: Call, at: number, { calls, disturbances, forgotten }: F
 function isWaitedForAt(call: Call, at: number, { calls }: Facts): boolean {
   const own = new Set<Call>([call]);
   for (let it = around(call, calls); it !== undefined; it = around(it, calls)) own.add(it);
-  const held = [...own].flatMap((it) => Object.keys(it.held?.tokens ?? {}));
+  // A call for several keys may have some of them while it waits for the others.
+  const held = [...own].flatMap((it) =>
+    it.held === undefined && isSeveral(it) ? it.keys : Object.keys(it.held?.tokens ?? {}),
+  );
   return [...calls.values()].some(
     (other) =>
       !own.has(other) &&

@@ -8,6 +8,8 @@ import type { ScriptSettings } from './script-settings.js';
  * lease lasts, also on a server out of memory. It then has the length that the new holder wants, and those that wait
  * keep their places. The new numbers are greater than those used, so that the fence refuses the old holder as soon as
  * the new one has claimed.
+ *
+ * A token that is still in the queue, because the server has refused to remove it, could be granted a second time.
  */
 export const adoptScript = (settings: ScriptSettings): RedisScript =>
   new RedisScript(
@@ -20,7 +22,7 @@ ${protocolLua(settings)}
 local token, newToken, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = holder()
 if value == newToken then return prolonged(value, newToken, leaseMs) end
-if value ~= token then return { 'lost' } end
+if value ~= token or redis.call('ZSCORE', queue, token) then return { 'lost' } end
 writeDespiteLack()
 return grant(newToken, leaseMs, math.max(least(), tonumber(ARGV[4]) + 1))
 `,
