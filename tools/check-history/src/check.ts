@@ -33,7 +33,7 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
       return [
         ...exclusion(lines, key, ofKey, about),
         ...risingFences(lines, key, ofKey),
-        ...keptKeys(key, ofKey, about),
+        ...keptKeys(key, ofKey, calls, about),
         ...takenKeys(lines, key, ofKey, about),
         ...keptForAdopters(key, ofKey, about),
         ...servedKeys(key, ofKey, about),
@@ -170,9 +170,17 @@ function risingFences(
   });
 }
 
-/** Nobody enters a key that is kept after the work, while nothing disturbs the server or the process that keeps it. */
-function keptKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
-  const entered = entriesInto(calls);
+/**
+ * Nobody enters a key that is kept after the work, while nothing disturbs the server or the process that keeps it, and
+ * that reaches the server: it keeps the key with its release, and until then has no longer lease than others.
+ */
+function keptKeys(
+  key: string,
+  ofKey: readonly Call[],
+  calls: readonly Call[],
+  calm: Calm,
+): Finding[] {
+  const entered = entriesInto(ofKey);
   return entered.flatMap((later, i) =>
     entered.slice(0, i).flatMap((earlier) => {
       const { keepMs, leaseMs, process } = earlier;
@@ -182,11 +190,19 @@ function keptKeys(key: string, calls: readonly Call[], calm: Calm): Finding[] {
       const isCalm =
         calm.ofServerDespiteLack(from, at) &&
         calm.ofKey(key, from, at) &&
-        calm.of((other) => other === process, from, at);
+        calm.of((other) => other === process, from, at) &&
+        !(calm.bounds.mayFail && hasFailed(process, calls, from, at));
       if (keepMs === 0 || leftMs <= calm.bounds.timerMs || !isCalm) return [];
       const text = `${later.name} entered '${key}', which ${earlier.name} kept for ${Math.round(leftMs)} ms more`;
       return [{ rule: 'a key is kept', at, text } as const];
     }),
+  );
+}
+
+function hasFailed(process: string, calls: readonly Call[], from: number, until: number): boolean {
+  return calls.some(
+    ({ process: by, outcome, endedAt = -Infinity }) =>
+      by === process && outcome === 'failed' && endedAt > from && endedAt < until,
   );
 }
 

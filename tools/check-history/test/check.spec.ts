@@ -187,6 +187,26 @@ describe('a history', () => {
     expect(passes([1_500, '', 'arrived late', { key: 'b' }])).not.toEqual([]);
   });
 
+  it('in which a key that was to be kept is had by another is found, unless its process had no answer', () => {
+    const enters = (...more: readonly Step[]): string[] =>
+      rulesBrokenBy(
+        [0, 'p', 'called', { ...CALLED, keepMs: 2_000 }],
+        [1, 'p', 'entered', entered(1)],
+        [100, 'p', 'left'],
+        [101, 'p', 'ended', { outcome: 'done' }],
+        ...more,
+        ...HOLDS_NEXT.map(([at, ...step]) => [at + 1_000, ...step] as Step),
+      );
+    expect(enters()).toEqual(['a key is kept']);
+    const call = { call: '2' };
+    const fails: readonly Step[] = [
+      [102, 'p', 'called', { ...CALLED, ...call, keys: ['b'] }],
+      [400, 'p', 'ended', { outcome: 'failed', ...call }],
+    ];
+    expect(enters(...fails)).toEqual([]);
+    expect(enters(...fails.map(([at, , ...step]) => [at, 's', ...step] as Step))).not.toEqual([]);
+  });
+
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
     const waits = (keepMs: number, until: number): string[] =>
       rulesBrokenBy(
