@@ -80,6 +80,24 @@ describe('a slot that moves', () => {
   );
 
   fault(
+    'held with a short first lease',
+    'the first renewal asks for the whole one, also half-way',
+    async () => {
+      const options = { leaseMs: 30_000, waitMs: 20_000, firstLeaseMs: 3_000 };
+      const { engine } = await cluster.openLocks(options);
+      const from = await cluster.masterOf(key);
+      const lock = await engine.acquire(key);
+      expect(lock.remainingMs()).toBeLessThanOrEqual(3_000);
+      await cluster.servers.beginMove(slot, to);
+      await eventually(() => expect(lock.remainingMs()).toBeGreaterThan(20_000));
+      expect(await pttl(from)).toBeGreaterThan(20_000);
+      await cluster.servers.moveKeys(slot);
+      await cluster.servers.endMove(slot);
+      expect(await lock.release()).toBe(true);
+    },
+  );
+
+  fault(
     'held as many permits',
     'they are renewed in few commands, and kept in every step',
     async (measure) => {

@@ -52,6 +52,27 @@ describe('when a call has a lock, the replica has it', () => {
     expect(new Set(seen.map(({ token }) => token)).size).toBeGreaterThan(4);
   });
 
+  it('with a short first lease: the replica has it, and the whole one counts only when the replica has that', async () => {
+    const { engine, onReplica, replica, events } = await open({ firstLeaseMs: 6_000 });
+    const key = uniqueKey();
+    const lock = await engine.acquire(key);
+    expect(await onReplica.pttl(`lock:{${key}}`)).toBeGreaterThan(0);
+    expect(await onReplica.pttl(`lock:{${key}}`)).toBeLessThanOrEqual(6_000);
+    replica.pause();
+    await sleep(4_000); // the renewal after two seconds is not acknowledged
+    expect(lock.remainingMs()).toBeLessThan(2_100);
+    replica.resume();
+    await eventually(() => expect(lock.remainingMs()).toBeGreaterThan(LEASE_MS / 2));
+    expect(await onReplica.pttl(`lock:{${key}}`)).toBeGreaterThan(LEASE_MS / 2);
+
+    const ends = await engine.acquire(uniqueKey());
+    replica.pause();
+    await eventually(() => expect(ends.signal.aborted).toBe(true), 12_000);
+    replica.resume();
+    expect(events.filter(({ type }) => type === 'lost')).toHaveLength(1);
+    expect(await lock.release()).toBe(true);
+  });
+
   it('several keys', async () => {
     const { engine, onReplica } = await open();
     const keys = [uniqueKey('a'), uniqueKey('b'), uniqueKey('c')];
