@@ -1,4 +1,4 @@
-import type { Call } from './calls.js';
+import { type Call, waitedUntil } from './calls.js';
 import { type Calm, HEALING_MS, type Span } from './calm.js';
 import type { Finding } from './finding.js';
 
@@ -22,8 +22,13 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const isReleased = freeAt === leftAt || freeAt === endedAt;
     return [{ from: since.at, until: isReleased ? freeAt : calm.endInServer(since.at, freeAt) }];
   });
-  // A process that has died may wait in two places: for the key alone, and as a reader.
+  // A process that has died may wait in several places: for the key alone, as a reader, and for permits.
   const places = calls.some(({ reads }) => reads) ? 2 : 1;
+  const deadWaiters = (until: number): number =>
+    calls.filter(
+      (call) =>
+        call.diedAt !== undefined && call.diedAt < until && waitedUntil(call) === call.diedAt,
+    ).length;
   const closedToReaders = calls
     .filter(({ reads }) => !reads)
     .map(({ calledAt, freeAt }) => ({ from: calledAt.at, until: freeAt }));
@@ -34,7 +39,8 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const since = from - leaseMs - HEALING_MS;
     if (!calm.ofServerDespiteLack(since, until) || !calm.ofKey(key, since, until)) return [];
     const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
-    const nobodys = places * calm.deadAt(until) + calm.lateAt(key, until);
+    const ofTheDead = Math.max(places * calm.deadAt(until), deadWaiters(until));
+    const nobodys = ofTheDead + calm.lateAt(key, until);
     const limitMs = calm.bounds.freeMs + nobodys * DEAD_GRANT_MS + absentMs;
     const lack = calm.lackIn(since, until);
     const isReleased = (gap: Span): boolean =>

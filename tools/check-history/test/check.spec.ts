@@ -207,6 +207,28 @@ describe('a history', () => {
     expect(enters(...fails.map(([at, , ...step]) => [at, 's', ...step] as Step))).not.toEqual([]);
   });
 
+  it('in which a process died with several places gives each of them its turn, and no more', () => {
+    const waits = (until: number): string[] => {
+      const call = (name: string): object => ({ call: name, permits: { a: 3 }, weight: 3 });
+      return rulesBrokenBy(
+        ...['1', '2', '3'].map((name): Step => [
+          0,
+          'p',
+          'called',
+          { ...CALLED, waitMs: 30_000, ...call(name) },
+        ]),
+        [1, 'p', 'entered', { fences: {}, slots: { a: 0 }, believed: true, call: '1' }],
+        [100, 'p', 'died'],
+        [9_000, 'q', 'called', { ...CALLED, waitMs: 30_000 }],
+        [until, 'q', 'entered', entered(2)],
+        [until, 'q', 'left'],
+        [until, 'q', 'ended', { outcome: 'done' }],
+      );
+    };
+    expect(waits(9_000 + 2_000 + 2 * 1_100 - 10)).toEqual([]);
+    expect(waits(9_000 + 2_000 + 2 * 1_100 + 100)).toEqual(['a free key is served']);
+  });
+
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
     const waits = (keepMs: number, until: number): string[] =>
       rulesBrokenBy(
