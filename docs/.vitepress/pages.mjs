@@ -66,6 +66,7 @@ const SECTIONS = [
       ['comparison', 'Comparison'],
       ['migration', 'Migration'],
       ['other-clients', 'Sharing keys with them'],
+      ['redisson', 'Sharing locks with Redisson'],
       ['benchmarks', 'Benchmarks'],
     ],
   ],

@@ -165,6 +165,19 @@ export const ROOMS = [
     packages: [],
   },
 
+  {
+    name: 'redis/redisson',
+    rooms: [
+      'core',
+      'core/store',
+      'redis/scripts',
+      'redis/connection',
+      'redis/connection/server',
+      'redis',
+    ],
+    packages: [],
+  },
+
   // Transactions: loaded by an adapter, never by the root.
   { name: 'transactions/sql', rooms: ['core', 'core/runtime', 'core/time'], packages: [] },
   {
@@ -286,6 +299,7 @@ export const ROOMS = [
       'core/engine',
       'redis/connection/server',
       'redis',
+      'redis/redisson',
       'nest/decorator',
       'nest/requests',
       'nest',

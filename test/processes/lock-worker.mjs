@@ -95,7 +95,7 @@ const commands = {
     return now();
   },
 
-  async race({ key, counter, callers, times, pauseMs }) {
+  async race({ key, counter, callers, times, pauseMs, register }) {
     /** @type {HoldRecord[]} */
     const records = [];
     const caller = async () => {
@@ -104,9 +104,11 @@ const commands = {
         const record = await locks.withLock(key, async (lock) => {
           const entered = now();
           const loss = watch(lock);
+          if (register) await redis?.rpush(register, `enter nest ${process.pid}`);
           const value = Number(await redis?.get(counter));
           await sleep(pauseMs);
           await redis?.set(counter, value + 1);
+          if (register) await redis?.rpush(register, `leave nest ${process.pid}`);
           return { key, asked, entered, token: lock.fencingToken, left: now(), lost: loss() };
         });
         records.push({ ...record, attempt: records.length, released: true });

@@ -20,6 +20,7 @@ async function start(subscribe = async (): Promise<unknown> => 1) {
       lost: ({ message }) => void lost.push(message),
       replaced: () => {},
       failed: () => {},
+      published: () => {},
       message: (text) => void messages.push(text),
     },
   );

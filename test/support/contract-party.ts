@@ -35,7 +35,7 @@ export class Party {
   readonly store: LockStore;
   readonly inbox: StoreMessage[];
   readonly #key: string;
-  #count = Math.floor(Math.random() * 1e9);
+  #count = Date.now() * 1_000 + Math.floor(Math.random() * 1e9);
 
   constructor({ store, inbox }: ContractStore, key: string) {
     this.store = store;

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 export interface LockProcessOptions {
   readonly redisUrl: string;
   readonly keyPrefix?: string;
+  readonly layout?: 'redisson';
   readonly leaseMs?: number;
   readonly waitMs?: number;
   readonly localHandovers?: number;
@@ -87,6 +88,8 @@ export interface LockWorkerCommands {
     callers: number;
     times: number;
     pauseMs: number;
+    /** A list in Redis that says who enters and leaves. @default none */
+    register?: string;
   }): Promise<HoldRecord[]>;
   /** Blocks the event loop; all code that runs afterwards checks whether the locks are held. */
   block(order: {

@@ -4,6 +4,7 @@ import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import type { LockLayout } from '../../libs/nestjs-locked/src/nest/module/redis-lock.options.js';
 import {
   openRedis,
   type RedisConnectionOptions,
@@ -12,6 +13,7 @@ import {
   RedisLockStore,
   type RenewFrom,
 } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
+import { RedissonLockStore } from '../../libs/nestjs-locked/src/redis/redisson/redisson-lock-store.js';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';
 
@@ -38,6 +40,7 @@ export function isOfBusyMachine({ type }: LockEvent): boolean {
 export type OpenOptions = LockServiceOptions & {
   readonly clock?: Clock;
   readonly renewFrom?: RenewFrom;
+  readonly layout?: LockLayout;
 };
 
 /**
@@ -51,12 +54,13 @@ export function openLocks(url: string, options?: OpenOptions): Promise<OpenedLoc
 /** Opens a lock service on any kind of connection. Closed after the test. */
 export async function openLocksOn(
   connection: RedisConnectionOptions,
-  { clock = systemClock, renewFrom, ...options }: OpenOptions = {},
+  { clock = systemClock, renewFrom, layout, ...options }: OpenOptions = {},
 ): Promise<OpenedLocks> {
   const resolved = resolveServiceOptions(options);
   const redis = openRedis(connection);
   const events: LockEvent[] = [];
-  const store = new RedisLockStore({
+  const Store = layout === 'redisson' ? RedissonLockStore : RedisLockStore;
+  const store = new Store({
     client: redis.client,
     clock,
     keyPrefix: 'lock:',

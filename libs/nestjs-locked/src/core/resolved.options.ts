@@ -57,6 +57,7 @@ export interface ResolvedServiceOptions extends Required<EngineOptions> {
 const MODULE_OPTION_NAMES = [
   'connection',
   'keyPrefix',
+  'layout',
   'fenceKeepMs',
   'waitReplicas',
   'shutdownMs',

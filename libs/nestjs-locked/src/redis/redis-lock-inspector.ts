@@ -26,7 +26,7 @@ import type { RedisConnection } from './connection/server/redis-client.js';
 import { readEvictionPolicy } from './connection/server/server-info.js';
 import type { RedisCommand } from './connection/traffic/redis-command.js';
 import { lookAtLocks, type Looks } from './look-at-locks.js';
-import type { LockScripts } from './scripts/lock-scripts.js';
+import type { LockScriptSet } from './scripts/lock-scripts.js';
 import type { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
 import { isReplyError } from './scripts/reply-error.js';
@@ -36,7 +36,7 @@ export interface RedisLockInspectorOptions {
   readonly servers: Pick<LockServers, 'run' | 'each' | 'isReady'>;
   readonly clock: Clock;
   readonly keys: RedisKeys;
-  readonly scripts: Pick<LockScripts, 'inspect' | 'revoke' | 'askHolder' | 'answerQuestion'>;
+  readonly scripts: Pick<LockScriptSet, 'inspect' | 'revoke' | 'askHolder' | 'answerQuestion'>;
   readonly processId: string;
   /** The prefix that the connection itself puts before the keys of its commands. */
   readonly connectionPrefix: string;
@@ -196,17 +196,7 @@ export class RedisLockInspector implements LockInspector {
   /** @param pattern of the names, after the prefix @returns names without the prefix of the connection */
   async *#pagesOn(server: CommandRunner, pattern: string): AsyncIterable<string[]> {
     const { keys, connectionPrefix } = this.#options;
-    // ioredis adds its prefix to the keys of commands, but not to a pattern, and does not remove it from results.
-    const match = `${escaped(connectionPrefix + keys.prefix)}${pattern}`;
-    let cursor = '0';
-    do {
-      const from = cursor;
-      const send = (redis: RedisConnection): Promise<[string, string[]]> =>
-        redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE);
-      const [next, page] = await runOn(server, { action: 'list locks', keys: [], send });
-      yield page.map((name) => name.slice(connectionPrefix.length));
-      cursor = next;
-    } while (cursor !== '0');
+    yield* pagesOn(server, connectionPrefix, `${escaped(keys.prefix)}${pattern}`);
   }
 
   async ping(): Promise<void> {
@@ -318,8 +308,30 @@ type CommandOf<T> = RedisCommand & {
   send(redis: RedisConnection, whole: boolean): Promise<T>;
 };
 
+/**
+ * All names that match, in portions. ioredis adds the prefix of the connection to the keys of commands, but not to a
+ * pattern, and does not remove it from results.
+ * @param pattern of the names, without that prefix @returns names without it
+ */
+export async function* pagesOn(
+  server: CommandRunner,
+  connectionPrefix: string,
+  pattern: string,
+): AsyncIterable<string[]> {
+  const match = escaped(connectionPrefix) + pattern;
+  let cursor = '0';
+  do {
+    const from = cursor;
+    const send = (redis: RedisConnection): Promise<[string, string[]]> =>
+      redis.scan(from, 'MATCH', match, 'COUNT', SCAN_SIZE);
+    const [next, page] = await runOn(server, { action: 'list locks', keys: [], send });
+    yield page.map((name) => name.slice(connectionPrefix.length));
+    cursor = next;
+  } while (cursor !== '0');
+}
+
 /** @throws LockStoreError */
-async function runOn<T>(server: CommandRunner, command: CommandOf<T>): Promise<T> {
+export async function runOn<T>(server: CommandRunner, command: CommandOf<T>): Promise<T> {
   const outcome = await server.run(command, (ended) => ended);
   if (outcome.kind === 'failed') throw outcome.cause;
   return outcome.reply as T;

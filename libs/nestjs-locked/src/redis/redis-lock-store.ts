@@ -42,7 +42,7 @@ import type { RedisCommand, WhileMoving } from './connection/traffic/redis-comma
 import { KeepTime } from './keep-time.js';
 import { isUnknown, readOutcome, type ReadReply, type ReadUnacknowledged } from './read-outcome.js';
 import { RedisLockInspector } from './redis-lock-inspector.js';
-import { LockScripts } from './scripts/lock-scripts.js';
+import { LockScripts, type LockScriptSet } from './scripts/lock-scripts.js';
 import { RedisKeys } from './scripts/redis-keys.js';
 import type { RedisScript } from './scripts/redis-script.js';
 import { lacksRights } from './scripts/reply-error.js';
@@ -89,8 +89,17 @@ export interface RedisLockStoreOptions {
   readonly replicas?: RequiredReplicas | undefined;
   /** Whether a worker thread renews leases while the main thread is blocked. @default 'main': it does not */
   readonly renewFrom?: RenewFrom | undefined;
+  /** How locks are kept in Redis. @default our own layout */
+  readonly layout?: StoreLayout | undefined;
   /** Called after the store has stopped using the client. */
   readonly closeClient: () => Promise<void>;
+}
+
+/** How locks are kept in Redis: their names, what the scripts do to them, and how they are found. */
+export interface StoreLayout {
+  readonly keys: RedisKeys;
+  readonly scripts: LockScriptSet;
+  readonly Inspector: typeof RedisLockInspector;
 }
 
 /** A script with more keys would block the server for too long. */
@@ -117,48 +126,43 @@ export class RedisLockStore implements LockStore {
   readonly commandTimeoutMs: number;
   readonly inspector: RedisLockInspector;
   readonly backup: WorkerRenewals | undefined;
-  readonly #scripts: LockScripts;
+  readonly #scripts: LockScriptSet;
   readonly #options: RedisLockStoreOptions;
   readonly #keys: RedisKeys;
-  readonly #servers: LockServers;
+  protected readonly servers: LockServers;
   /** Whether `open` has been called before. */
   #isRepeated = false;
   /** The policy of each server last reported to the listener. */
   readonly #evictionPolicies = new Map<string, string | undefined>();
 
   constructor(options: RedisLockStoreOptions) {
-    const { client, clock, keyPrefix, leaseMs } = options;
+    const { client, clock, leaseMs } = options;
+    const { keys, scripts, Inspector } = options.layout ?? ownLayout(options);
     this.#options = options;
-    this.#keys = new RedisKeys(keyPrefix, isCluster(client));
-    this.#scripts = new LockScripts({
-      inCluster: isCluster(client),
-      inboxPrefix: this.#keys.inboxPrefix,
-      acceptMs: acceptanceLeaseMs(leaseMs),
-      fenceKeepMs: options.fenceKeepMs ?? FENCE_KEEP_MS,
-    });
+    this.#keys = keys;
+    this.#scripts = scripts;
     this.commandTimeoutMs = Math.min(LONGEST_COMMAND_MS, Math.ceil(leaseMs / 3));
     const { processId } = this;
-    const keys = this.#keys;
     const connectionOptions = {
       clock,
       keys,
       processId,
-      scripts: this.#scripts.all,
-      probe: this.#scripts.probe,
+      scripts: scripts.all,
+      probe: scripts.probe,
       timeLimitMs: this.commandTimeoutMs,
       leaseMs,
       pingEveryMs: safetyIntervalMs(leaseMs),
       replicas: options.replicas,
     };
-    this.#servers = isCluster(client)
+    this.servers = isCluster(client)
       ? new ClusterConnections(client, connectionOptions)
       : new RedisConnections(client, connectionOptions);
     this.backup = this.#newBackup();
-    this.inspector = new RedisLockInspector({
-      servers: this.#servers,
+    this.inspector = new Inspector({
+      servers: this.servers,
       clock,
       keys,
-      scripts: this.#scripts,
+      scripts,
       processId,
       connectionPrefix: client.options.keyPrefix ?? '',
     });
@@ -183,19 +187,19 @@ export class RedisLockStore implements LockStore {
   }
 
   get address(): string {
-    return this.#servers.address;
+    return this.servers.address;
   }
 
   listensFor(key: string): boolean {
-    return this.#servers.listensFor(key);
+    return this.servers.listensFor(key);
   }
 
   nodeOf(key: string): string {
-    return this.#servers.nodeOf(key);
+    return this.servers.nodeOf(key);
   }
 
   outagesOf(key: string): readonly string[] {
-    return this.#servers.outagesOf?.(key) ?? [this.#servers.nodeOf(key)];
+    return this.servers.outagesOf?.(key) ?? [this.servers.nodeOf(key)];
   }
 
   /** True with replicas, because nothing asked them about a grant that another process wrote on its own connection. */
@@ -215,9 +219,10 @@ export class RedisLockStore implements LockStore {
     let isOpen = false;
     const whenOpen = (tell: () => void): void => void (isOpen ? tell() : early.push(tell));
     try {
-      const servers = await this.#servers.open(
+      const servers = await this.servers.open(
         {
           message: (message) => listener.message(message),
+          published: (channel) => this.published(channel),
           awaited: (cause) => {
             if (!isOpen) listener.storeAwaited?.(cause);
           },
@@ -248,18 +253,25 @@ export class RedisLockStore implements LockStore {
         },
         Math.max(limitMs, this.commandTimeoutMs),
       );
+      await this.ready?.();
       await this.inspector.enter();
       for (const [node, server] of servers) this.#tellEviction(server, node, listener);
       isOpen = true;
       for (const tell of early) tell();
     } catch (error) {
       await this.inspector.leave();
-      this.#servers.close();
+      this.servers.close();
       await this.backup?.close();
       await this.#options.closeClient();
       throw error;
     }
   }
+
+  /** What a layout still needs before the first lock. @throws LockConfigError · LockStoreError */
+  protected ready?(): Promise<void>;
+
+  /** Called when something was published on a channel that the layout watches. */
+  protected published(_channel: string): void {}
 
   #tellEviction({ evictionPolicy }: ServerInfo, node: string, listener: StoreListener): void {
     if (evictionPolicy === this.#evictionPolicies.get(node)) return;
@@ -271,11 +283,11 @@ export class RedisLockStore implements LockStore {
   async close(limitMs = this.commandTimeoutMs): Promise<void> {
     const { clock } = this.#options;
     const inGoodOrder = async (): Promise<void> => {
-      await this.#servers.idle();
+      await this.servers.idle();
       await this.inspector.leave();
     };
     await atMost(clock, limitMs, inGoodOrder()); // afterwards, unanswered commands are abandoned
-    this.#servers.close();
+    this.servers.close();
     await this.inspector.leave();
     await this.backup?.close();
     await this.#options.closeClient();
@@ -296,7 +308,7 @@ export class RedisLockStore implements LockStore {
   }
 
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
-    const { slotOf } = this.#servers;
+    const { slotOf } = this.servers;
     const isOneSlot =
       slotOf === undefined || new Set(commands.map(({ key }) => slotOf(key))).size === 1;
     return isOneSlot ? this.#acquireAtOnce(commands) : acquireOneByOne(this, commands);
@@ -317,8 +329,10 @@ export class RedisLockStore implements LockStore {
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
 
-  adopt({ key, token, newToken, leaseMs, used }: AdoptCommand): Promise<AdoptReply> {
-    return this.#run(this.#scripts.adopt, key, [token, newToken, leaseMs, used], readAdoptReply);
+  async adopt({ key, token, newToken, leaseMs, used }: AdoptCommand): Promise<AdoptReply> {
+    const { adopt } = this.#scripts;
+    if (adopt === undefined) return { kind: 'lost' }; // no lock of this layout is left to anybody
+    return this.#run(adopt, key, [token, newToken, leaseMs, used], readAdoptReply);
   }
 
   release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
@@ -410,7 +424,9 @@ export class RedisLockStore implements LockStore {
     const needsNumbers = ({ reserves }: RenewCommand): boolean => reserves > 0;
     const withNumbers = renewed(commands.filter(needsNumbers));
     const others = commands.filter((command) => !needsNumbers(command));
-    const without = this.#inCluster ? this.#renewByKey(others) : renewed(others);
+    const { shortRenew } = this.#scripts;
+    const isByKey = this.#inCluster && shortRenew !== undefined;
+    const without = isByKey ? this.#renewByKey(others, shortRenew) : renewed(others);
     let [i, j] = [0, 0];
     return commands.map(
       (command) => (needsNumbers(command) ? withNumbers[i++] : without[j++]) as Promise<RenewReply>,
@@ -447,7 +463,7 @@ export class RedisLockStore implements LockStore {
     const args = [observed.map((of) => of.join(':')).join(' ')];
     const send = (redis: RedisConnection, whole: boolean): Promise<unknown> =>
       shareStallsScript.send(redis, [stalls], args, whole);
-    return this.#servers.run(
+    return this.servers.run(
       { action: shareStallsScript.name, keys: [], redisKey: stalls, send },
       (outcome) => readOutcome(outcome, readSharedStalls),
     );
@@ -475,7 +491,10 @@ export class RedisLockStore implements LockStore {
    * In a cluster, each lease is renewed alone, but of several permits of one key only the first: all of them stand in
    * one value, which each command writes. The others are prolonged through their lock key, in portions.
    */
-  #renewByKey(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
+  #renewByKey(
+    commands: readonly RenewCommand[],
+    shortRenew: RedisScript,
+  ): readonly Promise<RenewReply>[] {
     const byKey = new Map<string, number[]>();
     commands.forEach(({ key }, i) => byKey.set(key, [...(byKey.get(key) ?? []), i]));
     const replies: Promise<RenewReply>[] = [];
@@ -484,7 +503,8 @@ export class RedisLockStore implements LockStore {
       replies[head] = this.#renewTogether([command]).then(first);
       for (let from = 0; from < others.length; from += KEYS_PER_SCRIPT) {
         const portion = others.slice(from, from + KEYS_PER_SCRIPT);
-        const answer = this.#renewOnOneKey(portion.map((i) => commands[i] as RenewCommand));
+        const renewals = portion.map((i) => commands[i] as RenewCommand);
+        const answer = this.#renewOnOneKey(renewals, shortRenew);
         portion.forEach((i, nth) => {
           replies[i] = answer.then((all) => (isUnknown(all) ? all : (all[nth] as RenewReply)));
         });
@@ -493,11 +513,13 @@ export class RedisLockStore implements LockStore {
     return replies;
   }
 
-  #renewOnOneKey(commands: readonly RenewCommand[]): Promise<readonly RenewReply[] | Unknown> {
+  #renewOnOneKey(
+    commands: readonly RenewCommand[],
+    shortRenew: RedisScript,
+  ): Promise<readonly RenewReply[] | Unknown> {
     const [{ key }] = commands as [RenewCommand];
     const args = commands.flatMap(({ token, leaseMs }) => [token, leaseMs]);
     const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, commands.length);
-    const { shortRenew } = this.#scripts;
     return this.#send(
       shortRenew,
       [key],
@@ -547,7 +569,7 @@ export class RedisLockStore implements LockStore {
   }
 
   get #inCluster(): boolean {
-    return this.#servers.slotOf !== undefined;
+    return this.servers.slotOf !== undefined;
   }
 
   get #wholeForMs(): number {
@@ -557,11 +579,11 @@ export class RedisLockStore implements LockStore {
   /** The command for one key of a cluster while its slot is moving. */
   #whileMoving(
     afterMs: number,
-    script: RedisScript,
+    script: RedisScript | undefined,
     key: string,
     args: Arguments | (() => Arguments),
   ): WhileMoving | undefined {
-    if (!this.#inCluster) return undefined;
+    if (!this.#inCluster || script === undefined) return undefined;
     const lock = this.#keys.lockOf(key);
     return { afterMs, send: (redis, whole) => script.send(redis, [lock], ofNow(args), whole) };
   }
@@ -593,7 +615,7 @@ export class RedisLockStore implements LockStore {
       isUnfinished,
       mustBeReplicated: script.mustBeReplicated,
     };
-    return this.#servers.run(command, (outcome) =>
+    return this.servers.run(command, (outcome) =>
       readOutcome(outcome, readReply, readUnacknowledged),
     );
   }
@@ -605,6 +627,23 @@ function lossesIn(
 ): ReadUnacknowledged<readonly RenewReply[]> {
   return ({ reply }, unknown) =>
     read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown));
+}
+
+function ownLayout({
+  client,
+  keyPrefix,
+  leaseMs,
+  fenceKeepMs,
+}: RedisLockStoreOptions): StoreLayout {
+  const inCluster = isCluster(client);
+  const keys = new RedisKeys(keyPrefix, inCluster);
+  const scripts = new LockScripts({
+    inCluster,
+    inboxPrefix: keys.inboxPrefix,
+    acceptMs: acceptanceLeaseMs(leaseMs),
+    fenceKeepMs: fenceKeepMs ?? FENCE_KEEP_MS,
+  });
+  return { keys, scripts, Inspector: RedisLockInspector };
 }
 
 function notFromWorker(what: string): LockConfigError {

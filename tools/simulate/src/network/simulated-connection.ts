@@ -107,6 +107,10 @@ export class SimulatedConnection extends EventEmitter implements RedisConnection
     return this.call('SUBSCRIBE', channel);
   }
 
+  unsubscribe(channel: string): Promise<unknown> {
+    return this.call('UNSUBSCRIBE', channel);
+  }
+
   cluster(subcommand: 'MYID' | 'SLOTS'): Promise<unknown> {
     return this.call('CLUSTER', subcommand);
   }

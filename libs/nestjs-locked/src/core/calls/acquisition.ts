@@ -18,6 +18,7 @@ import { CallTime } from './call-time.js';
 import type { HolderTraces } from './holder-traces.js';
 import { assertMayNest } from './may-nest.js';
 import type { NestingOrder } from './nesting-order.js';
+import { assertMayShare } from './only-exclusive.js';
 import { giveBack, ReentryLevel } from './reentry-level.js';
 import { renewWhole } from './renew-whole.js';
 import { isSuspect, settleSuspects } from './settle-suspects.js';
@@ -88,7 +89,10 @@ export class Acquisition {
         this.#firstKey,
       );
     }
-    if (this.#options.mode !== 'exclusive') this.#terms = termsOfEach(this.#keys, this.#options);
+    if (this.#options.mode !== 'exclusive') {
+      assertMayShare(this.#parts.store, this.#options, this.#firstKey);
+      this.#terms = termsOfEach(this.#keys, this.#options);
+    }
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;

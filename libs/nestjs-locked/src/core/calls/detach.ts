@@ -5,6 +5,7 @@ import {
   LockInTransactionError,
 } from '../lock.errors.js';
 import type { HandedOverLease } from './hand-off.js';
+import { assertMayHandOver } from './only-exclusive.js';
 import type { ReentryLevel } from './reentry-level.js';
 import { currentTransaction, isGuardedAnywhere } from './transaction-registry.js';
 
@@ -21,6 +22,7 @@ export async function detachLevels(
   forMs: number,
   assertHeld: () => void,
 ): Promise<readonly HandedOverLease[]> {
+  for (const { hold } of levels) assertMayHandOver(hold, 'detach', hold.key);
   assertMayDetach(levels);
   await Promise.all(levels.map(({ hold }) => hold.whenCertain()));
   assertHeld();

@@ -5,6 +5,7 @@ import { adoptLevels } from '../calls/adoption.js';
 import { type HandedOverLease, readHandOff } from '../calls/hand-off.js';
 import type { HandedOutLocks } from '../calls/handed-out-locks.js';
 import type { HeldLock } from '../calls/held-lock.js';
+import { assertMayHandOver } from '../calls/only-exclusive.js';
 import type { ReentryLevel } from '../calls/reentry-level.js';
 import { currentTransaction } from '../calls/transaction-registry.js';
 import { ACQUIRE } from '../events/lock-channels.js';
@@ -220,6 +221,7 @@ export class LockEngine implements LockRunner {
 
   #adoption(text: string, options: AdoptOptions): WantedAdoption {
     const leases = readHandOff(text, this.inTransactions.keyPrefix);
+    assertMayHandOver(this.#calls.parts.store, 'adopt', leases[0]?.key);
     const label = labelOf(leases[0]?.token ?? '');
     return { leases, options: resolveAdoptOptions(options, this.#calls.parts.options, label) };
   }

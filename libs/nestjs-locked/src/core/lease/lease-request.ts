@@ -108,7 +108,7 @@ export class LeaseRequest implements Scheduled, TokenOwner {
   #introduce(): Introduced {
     const { tokens, store, clock } = this.#parts;
     const looksItself = !store.listensFor(this.#key);
-    const { label } = this.#user;
+    const label = store.keepsLabels === false ? undefined : this.#user.label;
     return { token: tokens.introduce(this, looksItself, label, this.terms), at: clock.now() };
   }
 

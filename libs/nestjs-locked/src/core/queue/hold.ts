@@ -92,6 +92,11 @@ export class Hold {
     return this.options.mode === 'permit';
   }
 
+  /** What keeps keys only for one holder, which hands them to nobody; as of the store. */
+  get onlyExclusive(): string | undefined {
+    return this.#parts.store.onlyExclusive;
+  }
+
   /** A number that no other holder of the key has at the same time: 0, or that of a permit. */
   get slot(): number {
     return this.#lease.slot;

@@ -290,6 +290,13 @@ export interface LockStore {
    * whether the grant is as safe as an answer. @default false
    */
   readonly mustConfirmMessages?: boolean;
+  /**
+   * What it is, for messages, if a key can be had only by one call at a time, and by the process that has requested it:
+   * neither shared nor with permits, and never handed over. @default undefined: it can
+   */
+  readonly onlyExclusive?: string | undefined;
+  /** Whether tokens may have the label of a call. @default true */
+  readonly keepsLabels?: boolean;
   /** Renews leases while the event loop of this process is blocked. @default they end then */
   readonly backup?: RenewalBackup | undefined;
   /** Shows operators who holds what; not needed to hold a lock. */

@@ -40,6 +40,14 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
     check: milliseconds,
     text: "How long a Cluster keeps a key's fencing number after its lease; its clocks may be set back by as much",
   },
+  layout: {
+    default: 'nestjs-locked',
+    check: must(
+      "'nestjs-locked' or 'redisson'",
+      (value) => value === 'nestjs-locked' || value === 'redisson',
+    ),
+    text: '`redisson`: locks are those of `RLock` in Java, on one server or with Sentinel ([Redisson](docs/redisson.md))',
+  },
   waitReplicas: {
     default: 0,
     check: (_, value) => void requiredReplicas(value),

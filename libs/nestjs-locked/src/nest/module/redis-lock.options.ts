@@ -3,6 +3,9 @@ import type { RedisConnectionOptions } from '../../redis/connection/server/open-
 import type { WaitReplicas } from '../../redis/connection/server/required-replicas.js';
 import type { RenewFrom } from '../../redis/redis-lock-store.js';
 
+/** How locks are kept in Redis: as only this library knows them, or as those of Redisson. */
+export type LockLayout = 'nestjs-locked' | 'redisson';
+
 /** The options of `RedisLockModule.forRoot`. Only `connection` has no default. */
 export interface RedisLockModuleOptions extends LockServiceOptions {
   /**
@@ -14,6 +17,13 @@ export interface RedisLockModuleOptions extends LockServiceOptions {
   readonly connection: RedisConnectionOptions;
   /** Precedes every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
   readonly keyPrefix?: string;
+  /**
+   * How locks are kept in Redis. 'redisson': as by `RLock` of Redisson, so that a Java service and this one exclude
+   * each other. The key of a lock is then its name alone, without `keyPrefix`. Nobody stands in line, and there are
+   * neither readers, permits nor locks that are handed over. On one server, with or without Sentinel.
+   * @default 'nestjs-locked'
+   */
+  readonly layout?: LockLayout;
   /**
    * How long a Redis Cluster, or a proxy in front of several servers, keeps the fencing number of a key after its clock
    * has passed it, in milliseconds. The clock may be set back this far, or be this far behind on a replica that takes

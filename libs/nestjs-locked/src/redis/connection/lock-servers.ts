@@ -15,6 +15,8 @@ export interface CommandRunner {
  */
 export interface LockServersListener {
   message(message: StoreMessage): void;
+  /** Something was published on a channel that is watched. */
+  published?(channel: string): void;
   /** A server cannot be reached yet. Reported while it is being opened. */
   awaited(cause: LockStoreError): void;
   /** The inbox is subscribed again. */
@@ -56,6 +58,15 @@ export interface LockServers extends CommandRunner {
   readonly slotOf?: (key: string) => number;
   /** Whether messages about this key can arrive. */
   listensFor(key: string): boolean;
+  /**
+   * Listens to a channel that others publish on, until `unwatch`, also on later connections; of a single server only.
+   * @returns when it is listened to; at once if there is no connection now @throws LockStoreError
+   */
+  watch?(channel: string): Promise<void>;
+  /** @throws LockStoreError if it is still subscribed to */
+  unwatch?(channel: string): Promise<void>;
+  /** Whether a watched channel is listened to now. */
+  hears?(channel: string): boolean;
   /** Whether commands are sent at once, without waiting for a connection. */
   readonly isReady: boolean;
   /** All servers, for commands to each of them. */

@@ -1,4 +1,4 @@
-import type { LockStoreError } from '../../core/lock.errors.js';
+import { LockStoreError } from '../../core/lock.errors.js';
 import { isOfSeveralSlots, isRefusal, lacksRights } from '../scripts/reply-error.js';
 import type { CommandRunner, LockServers, LockServersListener } from './lock-servers.js';
 import { ConnectionProof } from './proof/connection-proof.js';
@@ -111,6 +111,18 @@ export class RedisConnections implements LockServers {
     return this.commands.isReady;
   }
 
+  watch(channel: string): Promise<void> {
+    return this.#inbox?.watch(channel) ?? Promise.reject(new LockStoreError('it is not open'));
+  }
+
+  unwatch(channel: string): Promise<void> {
+    return this.#inbox?.unwatch(channel) ?? Promise.resolve();
+  }
+
+  hears(channel: string): boolean {
+    return this.#inbox?.hears(channel) ?? false;
+  }
+
   run<T>(command: RedisCommand, read: (outcome: CommandOutcome) => T, dueAt?: number): Promise<T> {
     const proveAndRead = (outcome: CommandOutcome): T => {
       if (outcome.kind === 'failed') this.#proof.commandFailed(outcome.cause.cause);
@@ -193,7 +205,7 @@ export class RedisConnections implements LockServers {
   /** Something in front of several servers, as which it does not present itself, may refuse keys of different ones. */
   async #tryTogether(redis: RedisConnection): Promise<unknown> {
     const { keys } = this.#options;
-    const locks = Array.from({ length: TRIED_TOGETHER }, (_, i) => keys.lockOf(`probe:${i}`));
+    const locks = Array.from({ length: TRIED_TOGETHER }, (_, i) => keys.probedOf(`probe:${i}`)[0]);
     const tried = keys.areApart ? [] : [keys.sharedFence, ...locks];
     try {
       return await redis.eval('return 1', tried.length, ...tried);
@@ -255,6 +267,7 @@ export class RedisConnections implements LockServers {
             this.#listener?.replaced(cause, this.#address);
         },
         failed: (error) => handshake.failed(error),
+        published: (watched) => listener.published?.(watched),
         message: (text) => {
           const message = parseInboxMessage(text);
           if (message?.kind === 'probe') this.#messages.arrived(message.id);

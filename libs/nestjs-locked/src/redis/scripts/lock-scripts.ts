@@ -18,6 +18,10 @@ import { shortReleaseScript } from './short-release.lua.js';
 import { shortRenewScript } from './short-renew.lua.js';
 import { takeBackScript } from './take-back.lua.js';
 
+/** The scripts that every layout of the locks has. Those that are missing are used with our own layout only. */
+export type LockScriptSet = Omit<LockScripts, OwnScript> & Partial<Pick<LockScripts, OwnScript>>;
+type OwnScript = 'adopt' | 'batch' | 'shortRenew' | 'shortRelease';
+
 /** The scripts of one lock service, with its settings written into them. */
 export class LockScripts {
   readonly acquire: RedisScript;

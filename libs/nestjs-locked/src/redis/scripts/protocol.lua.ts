@@ -505,7 +505,7 @@ end
 `;
 
 /** A string as a Lua literal, with every byte written as a number. */
-function luaString(text: string): string {
+export function luaString(text: string): string {
   const bytes = [...Buffer.from(text)].map((byte) => `\\${String(byte).padStart(3, '0')}`);
   return /^[\w:.-]*$/.test(text) ? `'${text}'` : `'${bytes.join('')}'`;
 }

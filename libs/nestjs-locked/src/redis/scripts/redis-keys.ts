@@ -21,7 +21,8 @@ export class RedisKeys {
     this.#areApart = true;
   }
 
-  of(key: string): [lock: string, queue: string, fence: string, lapsed: string] {
+  /** Those that the scripts for a key are given. */
+  of(key: string): readonly [lock: string, second: string, ...others: string[]] {
     const lock = this.lockOf(key);
     return [
       lock,
@@ -33,6 +34,22 @@ export class RedisKeys {
 
   lockOf(key: string): string {
     return `${this.prefix}{${key}}`;
+  }
+
+  /** Those that the probe is given, for a key that nobody else uses. */
+  probedOf(key: string): readonly [lock: string, ...others: string[]] {
+    const [lock, queue] = this.of(key);
+    return [lock, queue];
+  }
+
+  /** The commands that the Redis user needs for the types of these keys. */
+  get commands(): string {
+    return 'zadd zrem zscore zcard zrange zrevrange';
+  }
+
+  /** The keys and channels that the Redis user needs, in the syntax of ACL SETUSER. */
+  rights(connectionPrefix: string): string {
+    return `~${connectionPrefix}${this.prefix}* &${this.inboxPrefix}*`;
   }
 
   get sharedFence(): string {

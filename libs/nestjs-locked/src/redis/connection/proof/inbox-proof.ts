@@ -47,7 +47,7 @@ export class InboxProof {
     const arrival = new Promise<void>((resolve) => this.#arrivals.set(id, resolve));
     try {
       const probed = this.#options.probedKey();
-      const redisKeys = probed === undefined ? [] : keys.of(probed).slice(0, 2);
+      const redisKeys = probed === undefined ? [] : keys.probedOf(probed);
       const args = [keys.inboxPrefix + processId, `probe ${id}`];
       const command: RedisCommand = {
         action: 'prove the scripts',

@@ -4,7 +4,7 @@ import type { RequiredReplicas } from '../server/required-replicas.js';
 
 /** Every command sent by us or our scripts. */
 const COMMANDS =
-  'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl zadd zrem zscore zcard zrange zrevrange';
+  'eval evalsha script|load subscribe publish pubsub ping info time get set del scan exists pexpire pttl';
 
 /** Additional commands for the nodes of a cluster. */
 const CLUSTER_COMMANDS = 'cluster|myid cluster|slots asking';
@@ -22,10 +22,10 @@ export function neededRights(
   keys: RedisKeys,
   { inCluster = false, replicas }: NeededFor = {},
 ): string {
-  const commands = [COMMANDS];
+  const commands = [COMMANDS, keys.commands];
   if (inCluster) commands.push(CLUSTER_COMMANDS);
   else if ((options.db ?? 0) !== 0) commands.push('select');
   if (replicas !== undefined) commands.push(replicas.aof ? 'waitaof' : 'wait');
-  const patterns = `~${options.keyPrefix ?? ''}${keys.prefix}* &${keys.inboxPrefix}*`;
+  const patterns = keys.rights(options.keyPrefix ?? '');
   return `${patterns} ${commands.join(' ').replace(/\S+/g, '+$&')}`;
 }

@@ -71,7 +71,8 @@ export interface RedisConnection extends ScriptClient {
     count: 'COUNT',
     size: number,
   ): Promise<[cursor: string, keys: string[]]>;
-  subscribe(channel: string): Promise<unknown>;
+  subscribe(...channels: string[]): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
   /** The id of the cluster node at the other end, or the nodes of all slots. */
   cluster(subcommand: 'MYID' | 'SLOTS'): Promise<unknown>;
   /** Announces that the next command concerns a slot that this server is importing. */

@@ -20,6 +20,8 @@ export interface RedisInboxOptions {
 
 export interface RedisInboxListener {
   message(message: string): void;
+  /** Something was published on a watched channel. */
+  published(channel: string): void;
   subscribed(): void;
   /** No messages will arrive until `subscribed`. */
   lost(cause: LockStoreError): void;
@@ -49,6 +51,8 @@ export class RedisInbox {
   #replacing: { readonly cause: LockStoreError; readonly until: number } | undefined;
   #lastError: unknown;
   #connections = 0;
+  /** Channels besides our own, and whether each is subscribed to on the current connection. */
+  readonly #watched = new Map<string, boolean>();
 
   constructor(client: RedisClient, options: RedisInboxOptions, listener: RedisInboxListener) {
     const { name, clock, timeLimitMs, pingEveryMs: everyMs } = options;
@@ -75,6 +79,7 @@ export class RedisInbox {
     this.#connection.redis.on('message', (from, message) => {
       this.#heartbeat.heard();
       if (from === this.#channel) listener.message(message);
+      else if (this.#watched.has(from)) listener.published(from);
     });
   }
 
@@ -90,6 +95,36 @@ export class RedisInbox {
   /** The number of connections so far, which identifies the current one. */
   get connections(): number {
     return this.#connections;
+  }
+
+  /**
+   * Also listens to this channel until `unwatch`, and on every later connection from its beginning.
+   * @returns when it is subscribed to; at once if the connection is down @throws LockStoreError
+   */
+  async watch(channel: string): Promise<void> {
+    this.#watched.set(channel, false);
+    const connection = this.#connections;
+    if (!this.#ready) return;
+    await this.#limited('subscribe', async () => {
+      this.#connection.sends();
+      await this.#connection.redis.subscribe(channel);
+    });
+    if (connection === this.#connections && this.#watched.has(channel))
+      this.#watched.set(channel, true);
+  }
+
+  /** Messages of the channel are ignored from now on. @throws LockStoreError if they will arrive nevertheless */
+  async unwatch(channel: string): Promise<void> {
+    if (!this.#watched.delete(channel) || !this.#ready) return;
+    await this.#limited('unsubscribe', async () => {
+      this.#connection.sends();
+      await this.#connection.redis.unsubscribe(channel);
+    });
+  }
+
+  /** Whether this watched channel is subscribed to. */
+  hears(channel: string): boolean {
+    return this.#ready && this.#watched.get(channel) === true;
   }
 
   /** Called when the connection is known to lead to the right server. If it breaks, a new one is made without delay. */
@@ -123,16 +158,21 @@ export class RedisInbox {
   async #subscribe(connection: number): Promise<void> {
     const isCurrent = (): boolean => connection === this.#connections && !this.#closed;
     const askedAt = this.#options.clock.now();
+    const watched = [...this.#watched.keys()];
     try {
       const { redis } = this.#connection;
       await this.#limited('subscribe to the inbox', async () => {
         this.#connection.sends();
         this.#channel = await this.#options.channel(redis);
         this.#connection.sends();
-        await redis.subscribe(this.#channel);
+        await redis.subscribe(this.#channel, ...watched);
       });
       if (!isCurrent()) return;
       this.#ready = true;
+      for (const channel of this.#watched.keys()) {
+        this.#watched.set(channel, watched.includes(channel));
+        if (!watched.includes(channel)) void this.watch(channel).catch(() => {}); // it is polled
+      }
       this.#lastError = undefined;
       this.#heartbeat.start(this.#options.clock.now() - askedAt);
     } catch (error) {
