@@ -171,7 +171,6 @@ export const ROOMS = [
       'core',
       'core/store',
       'redis/scripts',
-      'redis/connection',
       'redis/connection/server',
       'redis',
     ],

@@ -15,7 +15,6 @@ const LEASE_MS = 2_000;
 
 /** The rules that need no queue, readers, permits, labels or hand-off, which Redisson does not have. */
 const RULES: ReadonlySet<string> = new Set([
-  'acquire() with nowait neither joins the queue nor overtakes it',
   'a lease ends on its own, and nothing extends one that has ended',
   'release() hands over to the first waiter, with a short lease that it can confirm',
   'fencing tokens rise with every lease, above all that were used',

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Cluster, Redis } from 'ioredis';
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -6,9 +6,11 @@ import { systemClock } from '../../../libs/nestjs-locked/src/core/time/clock.js'
 import { LockConfigError, LockStoreError } from '../../../libs/nestjs-locked/src/index.js';
 import type { RedisLockStoreOptions } from '../../../libs/nestjs-locked/src/redis/redis-lock-store.js';
 import { RedissonLockStore } from '../../../libs/nestjs-locked/src/redis/redisson/redisson-lock-store.js';
+import { afterTest } from '../../support/after-test.js';
 import { eventually } from '../../support/eventually.js';
 import { openLocksOn, type OpenOptions } from '../../support/open-locks.js';
 import { useRedisServer } from '../../support/own-redis.js';
+import { StoreEvents } from '../../support/store-events.js';
 import { uniqueKey } from '../../support/unique-key.js';
 
 const server = useRedisServer();
@@ -26,6 +28,11 @@ async function holdAsJava(key: string): Promise<string> {
 
 async function releaseAsJava(key: string): Promise<void> {
   await server.admin.multi().del(key).publish(`redisson_lock__channel:{${key}}`, '0').exec();
+}
+
+/** How many connections wait for its release. */
+async function listenersTo(key: string): Promise<unknown> {
+  return (await server.admin.pubsub('NUMSUB', `redisson_lock__channel:{${key}}`))[1];
 }
 
 describe('what is kept in Redis', () => {
@@ -134,9 +141,11 @@ describe('the field of somebody else', () => {
     await expect(engine.acquire(key, { waitMs: 300 })).rejects.toMatchObject({
       code: 'LOCK_NOT_ACQUIRED',
     });
+    await eventually(async () => expect(await listenersTo(key)).toBe(0));
     await expect(engine.acquire(key, { signal: AbortSignal.timeout(100) })).rejects.toMatchObject({
       code: 'LOCK_ABORTED',
     });
+    await eventually(async () => expect(await listenersTo(key)).toBe(0));
     expect(await engine.tryAcquire([key, uniqueKey()])).toBeNull();
     expect(await server.admin.hgetall(key)).toEqual({ [field]: '1' });
     expect(engine.residue).toEqual({ queues: 0, tokens: 0, timers: 0 });
@@ -173,30 +182,33 @@ describe('waiting', () => {
     const key = uniqueKey();
     await holdAsJava(key);
     const waiting = engine.acquire(key, { waitMs: 20_000 });
-    const channel = `redisson_lock__channel:{${key}}`;
-    const listeners = async () => (await server.admin.pubsub('NUMSUB', channel))[1];
-    await eventually(async () => expect(await listeners()).toBe(1));
+    await eventually(async () => expect(await listenersTo(key)).toBe(1));
     await server.admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-    await eventually(async () => expect(await listeners()).toBe(1));
+    await eventually(async () => expect(await listenersTo(key)).toBe(1));
     await sleep(100);
     const releasedAt = performance.now();
     await releaseAsJava(key);
     const lock = await waiting;
     expect(performance.now() - releasedAt).toBeLessThan(1_000);
     await lock.release();
-    await eventually(async () => expect(await listeners()).toBe(0));
+    await eventually(async () => expect(await listenersTo(key)).toBe(0));
   });
 
   it('ends if the key was released before the subscription stood', async () => {
     const { engine } = await open();
-    const keys = Array.from({ length: 50 }, () => uniqueKey());
-    await Promise.all(keys.map(holdAsJava));
+    const key = uniqueKey();
+    await holdAsJava(key);
+    const { subscribe } = Redis.prototype;
+    const spy = jest.spyOn(Redis.prototype, 'subscribe');
+    afterTest(() => spy.mockRestore());
+    spy.mockImplementation(async function (this: Redis, ...channels: unknown[]) {
+      await releaseAsJava(key);
+      return subscribe.apply(this, channels as [string]);
+    } as never);
     const startedAt = performance.now();
-    const waits = keys.map((key) => engine.acquire(key, { waitMs: 20_000 }));
-    await Promise.all(keys.map(releaseAsJava));
-    const locks = await Promise.all(waits);
+    const lock = await engine.acquire(key, { waitMs: 20_000 });
     expect(performance.now() - startedAt).toBeLessThan(2_000);
-    await Promise.all(locks.map((lock) => lock.release()));
+    await lock.release();
   });
 
   it('ends when the lease of the holder is over, which nothing announces', async () => {
@@ -226,6 +238,28 @@ describe('waiting', () => {
     const lock = await engine.acquire(key);
     await lock.release();
     listener.disconnect();
+  });
+});
+
+describe('a process that hands a key over and asks for it again', () => {
+  it('frees it, and lets others take it for a moment', async () => {
+    const client = new Redis(server.url, { lazyConnect: true });
+    const options = { client, clock: systemClock, keyPrefix: 'lock:', leaseMs: 30_000 };
+    const store = new RedissonLockStore({ ...options, closeClient: async () => {} });
+    afterTest(() => store.close());
+    const events = new StoreEvents();
+    await store.open(events);
+    events.log.takeAll();
+    const key = uniqueKey();
+    const [token, newToken] = [1, 2].map((i) => `${store.processId}:${Date.now()}00${i}`);
+    const command = { key, token: token as string, leaseMs: 30_000 };
+    await store.acquire({ ...command, nowait: false });
+    const reply = await store.requeue({ ...command, used: 0, newToken: newToken as string });
+    const repliedAt = performance.now();
+    expect(reply).toMatchObject({ kind: 'queued', token: newToken, remainingMs: 10 });
+    await eventually(async () => expect(await server.admin.exists(key)).toBe(1));
+    expect(performance.now() - repliedAt).toBeGreaterThan(9);
+    expect(await events.next()).toMatchObject({ kind: 'grant', token: newToken });
   });
 });
 

@@ -79,7 +79,7 @@ export class RedisInbox {
     this.#connection.redis.on('message', (from, message) => {
       this.#heartbeat.heard();
       if (from === this.#channel) listener.message(message);
-      else if (this.#watched.has(from)) listener.published(from);
+      if (this.#watched.has(from)) listener.published(from);
     });
   }
 
