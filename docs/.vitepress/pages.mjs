@@ -49,6 +49,7 @@ const SECTIONS = [
     'In production',
     [
       ['redis', 'Connecting to Redis'],
+      ['servers', 'Servers and managed services'],
       ['operations', 'Operations'],
       ['first-lease', 'After a crash'],
       ['dashboard', 'Dashboard'],

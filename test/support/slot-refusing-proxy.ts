@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { firstCommand } from './first-command.js';
 import { startPassingProxy } from './passing-proxy.js';
 
 /**
@@ -23,7 +24,7 @@ export class SlotRefusingProxy {
     client.on('data', (data) => {
       unread = Buffer.concat([unread, data]);
       for (;;) {
-        const command = firstOf(unread);
+        const command = firstCommand(unread);
         if (command === undefined) return;
         // A command that the server refuses as well keeps its place among the answers.
         const isShared = !this.isLenient && tagsOf(command.args).size > 1;
@@ -38,30 +39,6 @@ export class SlotRefusingProxy {
 const REASON = "CROSSSLOT Keys in request don't hash to the same slot";
 const SCRIPT = `return redis.error_reply("${REASON}")`;
 const REFUSED = `*3\r\n$4\r\nEVAL\r\n$${SCRIPT.length}\r\n${SCRIPT}\r\n$1\r\n0\r\n`;
-
-/** The first command, if all of it has arrived. */
-function firstOf(
-  data: Buffer,
-): { readonly args: readonly string[]; readonly length: number } | undefined {
-  let at = 0;
-  const number = (): number | undefined => {
-    const end = data.indexOf('\r\n', at);
-    if (end === -1) return undefined;
-    const found = Number(data.toString('latin1', at + 1, end));
-    at = end + 2;
-    return found;
-  };
-  const count = number();
-  if (count === undefined) return undefined;
-  const args: string[] = [];
-  for (let i = 0; i < count; i++) {
-    const length = number();
-    if (length === undefined || data.length < at + length + 2) return undefined;
-    args.push(data.toString('latin1', at, at + length));
-    at += length + 2;
-  }
-  return { args, length: at };
-}
 
 /** The hash tags of a script's keys. */
 function tagsOf([name = '', , count = '0', ...rest]: readonly string[]): Set<string | undefined> {
