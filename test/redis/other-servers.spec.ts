@@ -1,9 +1,9 @@
 /** What the start says of servers that are nearly Redis. A proxy makes a real one answer like them. */
 import { describe, expect, it } from '@jest/globals';
 import { LockConfigError, LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { RedisLockStore } from '../../libs/nestjs-locked/src/redis/redis-lock-store.js';
-import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { afterTest } from '../support/after-test.js';
 import { openLocks } from '../support/open-locks.js';
 import { useRedisServer } from '../support/own-redis.js';

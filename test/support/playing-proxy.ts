@@ -5,8 +5,8 @@ import { startPassingProxy } from './passing-proxy.js';
 export type Instead = (args: readonly string[]) => readonly string[] | undefined;
 
 /**
- * A proxy that makes a server answer like another one. What it changes is answered by the server too, so that it keeps its
- * place among the answers. Stopped after the test.
+ * A proxy that makes a server answer like another one. What it changes is answered by the server too, so that it keeps
+ * its place among the answers. Stopped after the test.
  * @returns the URL
  */
 export function startPlayingProxy(port: number, instead: Instead): Promise<string> {

@@ -198,13 +198,15 @@ describe('waiting', () => {
     const { engine } = await open();
     const key = uniqueKey();
     await holdAsJava(key);
-    const { subscribe } = Redis.prototype;
+    const { subscribe } = Redis.prototype as unknown as {
+      subscribe: (this: Redis, ...channels: unknown[]) => unknown;
+    };
     const spy = jest.spyOn(Redis.prototype, 'subscribe');
     afterTest(() => spy.mockRestore());
     spy.mockImplementation(async function (this: Redis, ...channels: unknown[]) {
       await releaseAsJava(key);
-      return subscribe.apply(this, channels as [string]);
-    } as never);
+      return subscribe.call(this, ...channels);
+    });
     const startedAt = performance.now();
     const lock = await engine.acquire(key, { waitMs: 20_000 });
     expect(performance.now() - startedAt).toBeLessThan(2_000);
