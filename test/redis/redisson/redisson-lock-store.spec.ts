@@ -171,6 +171,7 @@ describe('a key of another type', () => {
     const lock = await engine.acquire(key);
     await server.admin.set(key, 'overwritten');
     await eventually(() => expect(lock.isHeld).toBe(false));
+    expect(lock.signal.reason).toMatchObject({ reason: 'deleted' });
     expect(await lock.release()).toBe(false);
     expect(await server.admin.get(key)).toBe('overwritten');
   });
@@ -259,9 +260,8 @@ describe('a process that hands a key over and asks for it again', () => {
     const reply = await store.requeue({ ...command, used: 0, newToken: newToken as string });
     const repliedAt = performance.now();
     expect(reply).toMatchObject({ kind: 'queued', token: newToken, remainingMs: 10 });
-    await eventually(async () => expect(await server.admin.exists(key)).toBe(1));
-    expect(performance.now() - repliedAt).toBeGreaterThan(9);
     expect(await events.next()).toMatchObject({ kind: 'grant', token: newToken });
+    expect(performance.now() - repliedAt).toBeGreaterThan(9);
   });
 });
 
