@@ -164,16 +164,25 @@ export const ROOMS = [
     ],
     packages: [],
   },
-
   {
-    name: 'redis/redisson',
+    name: 'redis/quorum',
     rooms: [
       'core',
+      'core/runtime',
+      'core/time',
       'core/store',
       'redis/scripts',
       'redis/connection/server',
+      'redis/connection/traffic',
+      'redis/connection',
       'redis',
     ],
+    packages: [],
+  },
+
+  {
+    name: 'redis/redisson',
+    rooms: ['core', 'core/store', 'redis/scripts', 'redis/connection/server', 'redis'],
     packages: [],
   },
 
@@ -298,6 +307,7 @@ export const ROOMS = [
       'core/engine',
       'redis/connection/server',
       'redis',
+      'redis/quorum',
       'redis/redisson',
       'nest/decorator',
       'nest/requests',

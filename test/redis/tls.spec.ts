@@ -7,7 +7,6 @@ import {
   LockService,
   LockStoreError,
   RedisLockModule,
-  type RedisLockModuleOptions,
 } from 'nestjs-locked';
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,7 +14,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { openRedis } from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
+import {
+  openRedis,
+  type RedisConnectionOptions,
+} from '../../libs/nestjs-locked/src/redis/connection/server/open-redis.js';
 import { freePort } from '../../tools/dev-servers/src/free-port.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
@@ -53,7 +55,7 @@ afterAll(async () => {
 });
 
 describe('connection', () => {
-  const ways: readonly (readonly [string, () => RedisLockModuleOptions['connection']])[] = [
+  const ways: readonly (readonly [string, () => RedisConnectionOptions])[] = [
     ['a Unix socket', () => `unix://${socket}`],
     [
       'TLS with a private authority',
@@ -158,7 +160,7 @@ describe('a start that cannot connect reports the error of the socket', () => {
   /** One server, a cluster, or the master of sentinels, all at this port. */
   const kinds: readonly (readonly [
     string,
-    (at: { host: string; port: number; tls?: object }) => RedisLockModuleOptions['connection'],
+    (at: { host: string; port: number; tls?: object }) => RedisConnectionOptions,
   ])[] = [
     ['one server', (at) => at],
     ['a cluster', ({ tls, ...node }) => ({ cluster: [node], redisOptions: { tls } })],
@@ -174,7 +176,7 @@ describe('a start that cannot connect reports the error of the socket', () => {
     ],
   ];
 
-  async function reasonOf(connection: RedisLockModuleOptions['connection']): Promise<Error> {
+  async function reasonOf(connection: RedisConnectionOptions): Promise<Error> {
     const redis = openRedis(connection);
     const { store, events } = newRedisStore(redis.client, { leaseMs: 1_500, startMs: 1_500 });
     afterTest(() => redis.close());

@@ -73,5 +73,6 @@ export type {
   RedisOptions,
 } from './redis/connection/server/open-redis.js';
 export type { RedisCluster } from './redis/connection/server/redis-cluster.js';
+export type { RedisQuorumOptions } from './redis/quorum/open-quorum.js';
 export type { RedisClient, RedisConnection } from './redis/connection/server/redis-client.js';
 export type { WaitReplicas } from './redis/connection/server/required-replicas.js';

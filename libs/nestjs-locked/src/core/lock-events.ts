@@ -171,6 +171,12 @@ export type LockEvent =
   /** The store cannot be reached any more. Reported once, and again when the reason changes. */
   | { readonly type: 'store-lost'; readonly cause: LockStoreError }
   | { readonly type: 'store-back'; readonly awayMs: number }
+  /**
+   * One of the nodes of a quorum cannot be used; locks go on with the others, unless `store-lost` says otherwise.
+   * Reported like `store-lost`.
+   */
+  | { readonly type: 'node-lost'; readonly node: string; readonly cause: LockStoreError }
+  | { readonly type: 'node-back'; readonly node: string; readonly awayMs: number }
   /** No message reaches this process, although the store can be reached. Reported like `store-lost`. */
   | { readonly type: 'inbox-lost'; readonly cause: LockStoreError }
   | { readonly type: 'inbox-back'; readonly awayMs: number }

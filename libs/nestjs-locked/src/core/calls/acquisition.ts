@@ -93,6 +93,7 @@ export class Acquisition {
       assertMayShare(this.#parts.store, this.#options, this.#firstKey);
       this.#terms = termsOfEach(this.#keys, this.#options);
     }
+    this.#assertCanBeKept();
     if (this.#options.waitMs > 0) this.#noteNestings();
     try {
       let isDone = false;
@@ -293,6 +294,16 @@ export class Acquisition {
       `Lock '${key}' was not requested: the application is shutting down; before it is closed, await the work that it started`,
       key,
     );
+  }
+
+  /** @throws LockConfigError if the store keeps no such lease */
+  #assertCanBeKept(): void {
+    const { store } = this.#parts;
+    if (store.refusalOf === undefined) return;
+    for (const terms of this.#terms?.values() ?? [ALONE]) {
+      const refusal = store.refusalOf(terms, this.#options.leaseMs);
+      if (refusal !== undefined) throw refusal;
+    }
   }
 
   /** With the holds that this call has acquired or joined so far. */

@@ -26,6 +26,8 @@ export async function adoptLevels(
 ): Promise<readonly ReentryLevel[]> {
   const [{ key: firstKey }] = leases as [HandedOverLease];
   if (queues.isClosed && ambient.holds().length === 0) throw closing(firstKey);
+  const refusal = parts.store.refusalOf?.({ mode: 'exclusive' }, options.leaseMs);
+  if (refusal !== undefined) throw refusal;
   const time = new CallTime(parts.clock, 0);
   const isOneOfSeveral = leases.length > 1;
   const levels: ReentryLevel[] = [];

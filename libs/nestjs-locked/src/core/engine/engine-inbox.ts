@@ -4,12 +4,15 @@ import { LockStoreError } from '../lock.errors.js';
 import type { QueuesByKey } from '../queue/queues-by-key.js';
 import { inNeutralContext } from '../runtime/neutral-context.js';
 import type { InboxMessage, StoreListener, StoreMessage } from '../store/lock-store.js';
+import { nodeAway, Outage } from '../store/outage.js';
 
 /** Distributes the events of the store: a message to the owner of its token, an alarm to every queue. */
 export class EngineInbox implements StoreListener {
   readonly #parts: EngineParts;
   readonly #queues: QueuesByKey;
   readonly #questions: HolderQuestions;
+  /** By their names, those that cannot be used although the store can. */
+  readonly #nodes = new Map<string, Outage>();
 
   constructor(parts: EngineParts, queues: QueuesByKey, questions: HolderQuestions) {
     this.#parts = parts;
@@ -28,6 +31,7 @@ export class EngineInbox implements StoreListener {
   /** Called when no message will come any more. */
   close(): void {
     this.#questions.close();
+    for (const outage of this.#nodes.values()) outage.close();
   }
 
   #receive(message: InboxMessage): void {
@@ -96,6 +100,27 @@ export class EngineInbox implements StoreListener {
       this.#parts.outages.ends(node);
       this.#parts.cleanUp.lookAgain();
     });
+  }
+
+  nodeLost(cause: LockStoreError, node: string): void {
+    inNeutralContext(() => {
+      const { clock, report } = this.#parts;
+      const outage = this.#nodes.get(node) ?? new Outage(clock, Infinity, report, nodeAway(node));
+      this.#nodes.set(node, outage);
+      outage.begins(cause);
+    });
+  }
+
+  nodeBack(node: string): void {
+    inNeutralContext(() => {
+      this.#nodes.get(node)?.ends();
+      this.#nodes.delete(node);
+    });
+  }
+
+  /** The nodes of a quorum that cannot be used now. */
+  get nodesAway(): readonly string[] {
+    return [...this.#nodes.keys()];
   }
 
   connectionReplaced(cause: LockStoreError): void {

@@ -1,4 +1,5 @@
-import type { LockStoreError } from '../lock.errors.js';
+import type { LockConfigError, LockStoreError } from '../lock.errors.js';
+import type { KeyTerms } from '../lock-mode.js';
 import type { HolderAnswer, HolderQuestion } from './holder-question.js';
 import type { LockInspector } from './lock-inspector.js';
 import type { RenewalBackup } from './renewal-backup.js';
@@ -260,6 +261,10 @@ export interface StoreListener {
   storeLost(cause: LockStoreError, node?: string): void;
   /** The store answers again, or its keys have moved elsewhere. */
   storeBack(node?: string): void;
+  /** One of several servers with the same keys cannot be used. The others go on, unless `storeLost` is called too. */
+  nodeLost?(cause: LockStoreError, node: string): void;
+  /** It can be used again. */
+  nodeBack?(node: string): void;
   /** The backup of the renewals does not work now: leases end if this process is blocked for too long. */
   backupLost?(cause: LockStoreError): void;
   /** The backup of the renewals works again. */
@@ -297,6 +302,8 @@ export interface LockStore {
   readonly onlyExclusive?: string | undefined;
   /** Whether tokens may have the label of a call. @default true */
   readonly keepsLabels?: boolean;
+  /** Why the store cannot keep such a lease. @default it can keep any */
+  refusalOf?(terms: KeyTerms, leaseMs: number): LockConfigError | undefined;
   /** Renews leases while the event loop of this process is blocked. @default they end then */
   readonly backup?: RenewalBackup | undefined;
   /** Shows operators who holds what; not needed to hold a lock. */

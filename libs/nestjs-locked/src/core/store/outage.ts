@@ -48,6 +48,16 @@ export const BACKUP_AWAY: OutageKind = {
   back: (awayMs) => ({ type: 'backup-back', awayMs }),
 };
 
+/** One of several servers that have the same keys cannot be used. */
+export function nodeAway(node: string): OutageKind {
+  return {
+    statement: `${node} has been away`,
+    reportsItself: true,
+    lost: (cause) => ({ type: 'node-lost', node, cause }),
+    back: (awayMs) => ({ type: 'node-back', node, awayMs }),
+  };
+}
+
 /** The store has not been reached since the start. @param address the beginning of a message about it */
 export function storeAwaited(address: string): OutageKind {
   return {

@@ -133,6 +133,16 @@ export class LockLog {
       case 'store-back':
         this.#logger.log(`Redis is back after ${Math.round(event.awayMs)} ms`);
         return;
+      case 'node-lost':
+        this.#logger.warn(
+          `A node of the quorum cannot be used, ${event.node}: ${event.cause.message}. Locks go on as long as more than half of the nodes can`,
+        );
+        return;
+      case 'node-back':
+        this.#logger.log(
+          `Node ${event.node} of the quorum can be used again after ${Math.round(event.awayMs)} ms`,
+        );
+        return;
       case 'inbox-lost':
         this.#logger.error(
           `Messages from Redis do not arrive: ${event.cause.message}. Waiting calls poll meanwhile, so locks change hands more slowly`,

@@ -1,6 +1,7 @@
 import type { LockServiceOptions } from '../../core/lock.options.js';
 import type { RedisConnectionOptions } from '../../redis/connection/server/open-redis.js';
 import type { WaitReplicas } from '../../redis/connection/server/required-replicas.js';
+import type { RedisQuorumOptions } from '../../redis/quorum/open-quorum.js';
 import type { RenewFrom } from '../../redis/redis-lock-store.js';
 
 /** How locks are kept in Redis: as only this library knows them, or as those of Redisson. */
@@ -10,11 +11,12 @@ export type LockLayout = 'nestjs-locked' | 'redisson';
 export interface RedisLockModuleOptions extends LockServiceOptions {
   /**
    * Where Redis is: a URL, ioredis options, or an ioredis 5 or 6 client. For a Redis Cluster, an ioredis `Cluster`, or
-   * its options with some of its nodes: `{ cluster: [{ host, port }] }`. The locks open two connections of their own to
+   * its options with some of its nodes: `{ cluster: [{ host, port }] }`. For independent masters, of which more than
+   * half must agree: `{ quorum: [url, url, url] }`. The locks open two connections of their own to
    * the server, or to each master. A client stays yours: it is not modified, and you may close it at any time, even
    * before the locks are closed.
    */
-  readonly connection: RedisConnectionOptions;
+  readonly connection: RedisConnectionOptions | RedisQuorumOptions;
   /** Precedes every key and channel in Redis. Services with the same prefix exclude each other. @default 'lock:' */
   readonly keyPrefix?: string;
   /**
