@@ -12,6 +12,8 @@ export interface LockHealth {
   readonly pingMs: number;
   /** How the store evicts keys when its memory is full. Undefined if it evicts none, or does not tell. */
   readonly evictionPolicy: string | undefined;
+  /** The nodes of a quorum that cannot be used now, although enough of the others can. */
+  readonly nodesAway: readonly string[];
   /** The latest of each type within the last minute. */
   readonly renewals: readonly RenewalWarning[];
 }

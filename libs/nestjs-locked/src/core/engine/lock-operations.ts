@@ -68,7 +68,8 @@ export class LockOperations {
   async health(): Promise<LockHealth> {
     const pingMs = await this.ping();
     const evictionPolicy = await this.#ask(() => this.#inspector.evictionPolicy());
-    return { pingMs, evictionPolicy, renewals: this.#parts.warnings.recent() };
+    const { nodesAway } = this.#inbox;
+    return { pingMs, evictionPolicy, nodesAway, renewals: this.#parts.warnings.recent() };
   }
 
   /** @returns null if nobody holds it @throws LockStoreError */
