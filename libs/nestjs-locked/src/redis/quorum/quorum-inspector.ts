@@ -145,11 +145,11 @@ export class QuorumInspector implements LockInspector {
     isDecided: (poll: Saying<T>) => boolean = () => false,
   ): Promise<Saying<T>> {
     return pollNodes<QuorumNode, Told<T>>({
-      // What is known to be away would only delay the others.
       nodes: this.#nodes.all,
       clock: this.#clock,
       limitMs: this.#limitMs,
       ask: async (node): Promise<Told<T> | Unknown> => {
+        // What is known to be away would only delay the others.
         if (node.problem !== undefined) return { kind: 'unknown', cause: node.problem };
         try {
           return { kind: 'told', it: await ask(node) };

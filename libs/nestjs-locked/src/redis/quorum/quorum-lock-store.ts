@@ -94,13 +94,6 @@ const MOST_SPLITS = 5;
 /** How often the waiter that may take a key next looks whether it has come free, at least. */
 const TURN_PAUSE_MS = 25;
 
-/** A round that is under way. */
-interface Round {
-  reply: Promise<AcquireReply> | undefined;
-  /** Whether its token was taken back meanwhile. */
-  isTakenBack: boolean;
-}
-
 type VoteReply = Vote | NoVote;
 type Ballot = QuorumPoll<QuorumNode, VoteReply>;
 
@@ -127,7 +120,8 @@ export class QuorumLockStore implements LockStore {
   readonly #roundMs: number;
   readonly #random: () => number;
   readonly #places = new WaitingPlaces();
-  readonly #rounds = new Map<string, Round>();
+  /** The rounds under way, by their tokens. */
+  readonly #rounds = new Map<string, Promise<SplitReply>>();
   readonly #owed: OwedVotes<QuorumNode>;
   readonly #replies = new Map<QuorumNode, QuorumReplies>();
   #isRepeated = false;
@@ -141,7 +135,8 @@ export class QuorumLockStore implements LockStore {
     this.#random = random;
     this.#keys = new RedisKeys(keyPrefix, true);
     const { inboxPrefix } = this.#keys;
-    this.#scripts = new QuorumScripts({ inboxPrefix, fenceKeepMs, rejoinAfterMs });
+    const youngMs = rejoinAfterMs === 0 ? 0 : longestLeaseMs(rejoinAfterMs);
+    this.#scripts = new QuorumScripts({ inboxPrefix, fenceKeepMs, youngMs });
     const acceptMs = acceptanceLeaseMs(leaseMs);
     const scripts = new LockScripts({ inCluster: false, inboxPrefix, acceptMs, fenceKeepMs });
     const { inspect, revoke, askHolder, answerQuestion, probe } = scripts;
@@ -161,7 +156,7 @@ export class QuorumLockStore implements LockStore {
         pingEveryMs: safetyIntervalMs(leaseMs),
       },
       scripts,
-      rejoinAfterMs,
+      youngMs,
     );
     for (const node of this.#nodes.all)
       this.#replies.set(node, new QuorumReplies(node.address, rejoinAfterMs));
@@ -183,10 +178,14 @@ export class QuorumLockStore implements LockStore {
         `${what} cannot be used with a quorum, whose nodes vote for one holder; lock the key alone, or keep these locks in a service of their own, with one server as connection`,
       );
     }
-    if (leaseMs <= this.#rejoinAfterMs || this.#rejoinAfterMs === 0) return undefined;
+    if (!this.#isTooLong(leaseMs, this.#rejoinAfterMs)) return undefined;
     return new LockConfigError(
       `leaseMs ${leaseMs} is longer than rejoinAfterMs ${this.#rejoinAfterMs} of the quorum: a node that has lost its data would vote again while the lease lasts; set connection: { quorum, rejoinAfterMs: ${leaseMs} } or more in all processes`,
     );
+  }
+
+  #isTooLong(leaseMs: number, longestMs = longestLeaseMs(this.#rejoinAfterMs)): boolean {
+    return this.#rejoinAfterMs > 0 && leaseMs > longestMs;
   }
 
   /** May be called again after it has failed. */
@@ -308,27 +307,26 @@ export class QuorumLockStore implements LockStore {
 
   #round(asked: Asked): Promise<SplitReply> {
     const { token } = asked;
-    const round: Round = { reply: undefined, isTakenBack: false };
-    const reply = this.#vote(asked, round).then((outcome) => {
-      if (this.#rounds.get(token) === round) this.#rounds.delete(token);
+    const reply = this.#vote(asked).then((outcome) => {
+      this.#rounds.delete(token);
       if (outcome.kind === 'granted' && asked.waiting !== undefined)
         this.#places.leave(asked.waiting);
       return outcome;
     });
-    round.reply = reply;
-    this.#rounds.set(token, round);
+    this.#rounds.set(token, reply);
     return reply;
   }
 
-  async #vote(asked: Asked, round: Round): Promise<SplitReply> {
+  async #vote(asked: Asked): Promise<SplitReply> {
     const { key, token, leaseMs, waiting } = asked;
     const { needed, all } = this.#nodes;
     const most = all.length - needed;
     const args = [token, leaseMs, waiting?.place ?? '', waiting?.score ?? ''];
-    let isWon = false;
+    let handle: ((node: QuorumNode, reply: VoteReply | Unknown) => void) | undefined;
+    const early: [QuorumNode, VoteReply | Unknown][] = [];
     const late = (node: QuorumNode, reply: VoteReply | Unknown): void => {
-      if (isWon) this.#leaveWhere(node, reply, asked);
-      else this.#takeBackVote(node, reply, asked, round);
+      if (handle === undefined) early.push([node, reply]);
+      else handle(node, reply);
     };
     const poll: Ballot = await this.#poll<VoteReply>(
       (node) => this.#ballotOf(node, this.#scripts.vote, key, args),
@@ -343,12 +341,13 @@ export class QuorumLockStore implements LockStore {
     if (votes.length >= needed) {
       const numbers = await this.#numbersFor(key, token, leaseMs, votes);
       if (numbers !== undefined) {
-        isWon = true;
-        for (const [node, reply] of poll.replies) this.#leaveWhere(node, reply, asked);
+        handle = (node, reply) => this.#leaveWhere(node, reply, asked);
+        for (const [node, reply] of [...poll.replies, ...early]) handle(node, reply);
         return grantOf(token, numbers, votes);
       }
     }
-    for (const [node, reply] of poll.replies) this.#takeBackVote(node, reply, asked, round);
+    handle = (node, reply) => this.#takeBackVote(node, reply, asked);
+    for (const [node, reply] of [...poll.replies, ...early]) handle(node, reply);
     return this.#lostRound(asked, poll, votes.length);
   }
 
@@ -393,12 +392,11 @@ export class QuorumLockStore implements LockStore {
     node: QuorumNode,
     reply: VoteReply | Unknown,
     { key, token, leaseMs, waiting }: Asked,
-    round: Round,
   ): void {
     if (reply.kind === 'no' || (reply.kind === 'unknown' && reply.neverRan === true)) return;
     const used = reply.kind === 'vote' ? reply.first - 1 : undefined;
     // It comes back to its place, unless its request has ended.
-    const isWaiting = waiting?.token === token && !round.isTakenBack;
+    const isWaiting = waiting !== undefined && this.#places.of(token) === waiting;
     const place = isWaiting ? { place: waiting.place, score: waiting.score } : {};
     this.#sureGiveBack(node, { key, token, used, ...place }, leaseMs);
   }
@@ -431,7 +429,21 @@ export class QuorumLockStore implements LockStore {
 
   // ---- keeping ----------------------------------------------------------------------------------------------
 
+  /** A lease that would be longer than a node stays without a vote after a restart is not prolonged at all. */
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
+    const usual = commands.filter(({ leaseMs }) => !this.#isTooLong(leaseMs));
+    const renewed = this.#renewUsual(usual);
+    let i = 0;
+    return commands.map(({ key, leaseMs }) => {
+      if (!this.#isTooLong(leaseMs)) return renewed[i++] as Promise<RenewReply>;
+      const cause = this.refusalOf({ mode: 'exclusive' }, leaseMs);
+      const message = `Cannot renew '${key}': ${cause?.message}`;
+      const unknown = { kind: 'unknown', neverRan: true } as const;
+      return Promise.resolve({ ...unknown, cause: new LockStoreError(message, key, { cause }) });
+    });
+  }
+
+  #renewUsual(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
     const replies: Promise<RenewReply>[] = [];
     for (let from = 0; from < commands.length; from += LEASES_PER_SCRIPT) {
       const portion = commands.slice(from, from + LEASES_PER_SCRIPT);
@@ -620,7 +632,7 @@ export class QuorumLockStore implements LockStore {
   /** The last try of a waiter, after the one that may be in flight. */
   async leave({ key, tokens: [token, other], leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const waiting = this.#places.of(other ?? token) ?? this.#places.of(token);
-    const before = other === undefined ? undefined : await this.#rounds.get(other)?.reply;
+    const before = other === undefined ? undefined : await this.#rounds.get(other);
     if (before?.kind === 'granted') return before;
     const reply = await this.#round({ key, token, leaseMs, waiting });
     if (reply.kind === 'granted' || reply.kind === 'unknown') return reply;
@@ -640,8 +652,6 @@ export class QuorumLockStore implements LockStore {
     const [token, other] = tokens;
     let place: string | undefined;
     for (const each of tokens) {
-      const round = each === undefined ? undefined : this.#rounds.get(each);
-      if (round !== undefined) round.isTakenBack = true;
       const waiting = each === undefined ? undefined : this.#places.of(each);
       if (waiting === undefined) continue;
       place = waiting.place;
@@ -810,6 +820,11 @@ function isVote(reply: VoteReply): reply is Vote {
 
 function isNo(reply: VoteReply): reply is NoVote {
   return reply.kind === 'no';
+}
+
+/** Renewals may ask for a little more than the lease, for what is to last for nearly all of it. */
+function longestLeaseMs(rejoinAfterMs: number): number {
+  return Math.ceil(rejoinAfterMs * 1.05) + 100;
 }
 
 /** A renewal lets the holder use as many numbers as a vote. */

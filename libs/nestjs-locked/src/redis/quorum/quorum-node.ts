@@ -42,7 +42,7 @@ export class QuorumNode {
   readonly connections: RedisConnections;
   readonly inspector: RedisLockInspector;
   readonly #options: RedisConnectionsOptions;
-  readonly #rejoinAfterMs: number;
+  readonly #noVoteMs: number;
   readonly #listener: QuorumNodeListener;
   readonly #problems = new Map<Problem, LockStoreError>();
   #runId: string | undefined;
@@ -55,12 +55,12 @@ export class QuorumNode {
     client: RedisClient,
     options: RedisConnectionsOptions,
     scripts: LockScripts,
-    rejoinAfterMs: number,
+    noVoteMs: number,
     listener: QuorumNodeListener,
   ) {
     this.address = describedServer(client);
     this.#options = options;
-    this.#rejoinAfterMs = rejoinAfterMs;
+    this.#noVoteMs = noVoteMs;
     this.#listener = listener;
     this.connections = new RedisConnections(client, options);
     this.inspector = new RedisLockInspector({
@@ -163,7 +163,7 @@ export class QuorumNode {
   #found({ runId }: ServerInfo): void {
     const { clock } = this.#options;
     const isOther = this.#runId !== undefined && runId !== this.#runId;
-    if (isOther) this.#noVoteUntil = clock.now() + this.#rejoinAfterMs;
+    if (isOther) this.#noVoteUntil = clock.now() + this.#noVoteMs;
     this.#runId = runId;
     const refusal = this.#listener.refusal(this);
     if (refusal === undefined) this.#solved('unsuitable');

@@ -36,14 +36,14 @@ export class QuorumNodes {
     clients: readonly RedisClient[],
     options: RedisConnectionsOptions,
     scripts: LockScripts,
-    rejoinAfterMs: number,
+    noVoteMs: number,
   ) {
     this.#clock = options.clock;
     this.needed = Math.floor(clients.length / 2) + 1;
     this.address = `the quorum of ${clients.map(describedServer).join(', ')}`;
     this.all = clients.map(
       (client) =>
-        new QuorumNode(client, options, scripts, rejoinAfterMs, {
+        new QuorumNode(client, options, scripts, noVoteMs, {
           message: (message) => this.#listener?.message(message),
           replaced: (cause) => this.#listener?.connectionReplaced?.(cause),
           inboxFails: (cause) => {

@@ -7,7 +7,7 @@ export interface VoteSettings {
   /** How long a fence is kept after the clock of its node has passed it, in milliseconds. */
   readonly fenceKeepMs: number;
   /** A node that runs for less than this gives no vote: it may have forgotten one. In milliseconds; 0 = it may. */
-  readonly rejoinAfterMs: number;
+  readonly youngMs: number;
 }
 
 /**
@@ -37,9 +37,9 @@ const QUEUE_TTL_MS = 60_000;
  * Three rules hold in every script. The fence is written before the lock, so that no vote exists without its numbers.
  * What may be refused is read before anything is written. The lock never exists without expiry.
  */
-export const votesLua = ({ inboxPrefix, fenceKeepMs, rejoinAfterMs }: VoteSettings): string => `
+export const votesLua = ({ inboxPrefix, fenceKeepMs, youngMs }: VoteSettings): string => `
 local NUMBERS, TURN_MS, OLDEST, QUEUE_TTL_MS = ${VOTED_NUMBERS}, ${TURN_MS}, ${OLDEST_MICROS}, ${QUEUE_TTL_MS}
-local keepMs, rejoinAfterMs = ${fenceKeepMs}, ${rejoinAfterMs}
+local keepMs, youngMs = ${fenceKeepMs}, ${youngMs}
 local call = redis.call
 local lock, queue, fence
 local function choose(i) lock, queue, fence = unpack(KEYS, 3 * i - 2, 3 * i) end
@@ -51,10 +51,10 @@ local now = time[1] * 1000000 + time[2]
 
 -- The clock of a server tells its age in whole seconds, of which the first may have just begun.
 local function isYoung()
-  if rejoinAfterMs == 0 then return false end
+  if youngMs == 0 then return false end
   local info = call('INFO', 'server')
   local _, at = string.find(info, 'uptime_in_seconds:', 1, true)
-  return tonumber(string.match(info, '^%d+', at + 1)) * 1000 < rejoinAfterMs + 1000
+  return tonumber(string.match(info, '^%d+', at + 1)) * 1000 < youngMs + 1000
 end
 
 local function fences()

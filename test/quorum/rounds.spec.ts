@@ -1,0 +1,188 @@
+/** Rounds that are lost or late, and what is left of them on the nodes. */
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { Party } from '../support/contract-party.js';
+import { eventually } from '../support/eventually.js';
+import { openQuorumStore, useQuorum } from '../support/own-quorum.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { uniqueKey } from '../support/unique-key.js';
+
+const LEASE_MS = 60_000;
+const NUMBERS = 1_000_000;
+
+describe('a round of votes', () => {
+  const quorum = useQuorum();
+  let own: Awaited<ReturnType<typeof openQuorumStore>>;
+
+  beforeAll(async () => {
+    own = await openQuorumStore(quorum.urls, { leaseMs: LEASE_MS });
+  });
+
+  afterAll(() => own.store.close());
+
+  const lockOf = (key: string): string => `lock:{${key}}`;
+  const tokenOfOther = (): string => leaseToken(newProcessId(), Date.now() * 1_000);
+
+  /** The number that each node has stored, and the one below which nothing takes it back. */
+  const fences = async (key: string): Promise<[number, number][]> =>
+    Promise.all(
+      quorum.admins.map(async (admin) => {
+        const [last = 0, floor = 0] = ((await admin.get(`${lockOf(key)}:fence`)) ?? '0 0')
+          .split(' ')
+          .map(Number);
+        return [last, floor];
+      }),
+    );
+  const lasts = async (key: string): Promise<number[]> => (await fences(key)).map(([last]) => last);
+  const holders = (key: string): Promise<(string | null)[]> =>
+    Promise.all(quorum.admins.map((admin) => admin.get(lockOf(key))));
+  /** Another process has the votes of these nodes. */
+  const taken = async (key: string, nodes: readonly number[]): Promise<void> => {
+    const token = tokenOfOther();
+    for (const n of nodes) await quorum.admins[n]?.set(lockOf(key), token, 'PX', LEASE_MS);
+  };
+
+  it('that is lost gives back its votes, and the numbers that they have reserved [G55]', async () => {
+    const key = uniqueKey();
+    await taken(key, [0, 1]);
+    const me = new Party(own, key);
+    expect((await me.ask(me.token(), { nowait: true })).kind).toBe('busy');
+    await eventually(async () => expect((await holders(key))[2]).toBeNull());
+    expect((await lasts(key))[2]).toBeLessThanOrEqual((Date.now() + 100) * 1_000);
+    const waiting = await me.queued();
+    await eventually(async () => expect((await holders(key))[2]).toBeNull());
+    expect((await lasts(key))[2]).toBeLessThanOrEqual((Date.now() + 100) * 1_000);
+    const places = await Promise.all(
+      quorum.admins.map((admin) => admin.zrange(`${lockOf(key)}:queue`, 0, -1, 'WITHSCORES')),
+    );
+    expect(places[0]).toEqual([waiting.token, String(waiting.position)]);
+    expect(places).toEqual([places[0], places[0], places[0]]); // it stands in line everywhere
+    expect((await me.leave(waiting.token)).kind).toBe('left');
+    await eventually(async () =>
+      expect(await quorum.admins[2]?.exists(`${lockOf(key)}:queue`)).toBe(0),
+    );
+  });
+
+  it('that is lost takes back votes that come late [G55]', async () => {
+    const key = uniqueKey();
+    await taken(key, [0, 1]);
+    const proxy = await TcpProxy.start(quorum.servers[2]?.port ?? 0);
+    const urls = [...quorum.urls.slice(0, 2), proxy.url];
+    const late = await openQuorumStore(urls, { leaseMs: LEASE_MS });
+    const me = new Party(late, key);
+    proxy.delayAnswers(300);
+    const from = performance.now();
+    expect((await me.ask(me.token(), { nowait: true })).kind).toBe('busy');
+    expect(performance.now() - from).toBeLessThan(250);
+    await eventually(async () => expect((await holders(key))[2]).toContain(late.store.processId));
+    await eventually(async () => expect((await holders(key))[2]).toBeNull());
+    expect((await lasts(key))[2]).toBeLessThanOrEqual((Date.now() + 100) * 1_000);
+    await late.store.close();
+  });
+
+  it('that is won keeps votes that come late, and gives all of them back at the end [G49]', async () => {
+    const key = uniqueKey();
+    const proxy = await TcpProxy.start(quorum.servers[2]?.port ?? 0);
+    const urls = [...quorum.urls.slice(0, 2), proxy.url];
+    const late = await openQuorumStore(urls, { leaseMs: LEASE_MS });
+    const me = new Party(late, key);
+    proxy.delayAnswers(200);
+    const held = await me.acquired();
+    await sleep(400);
+    expect(await holders(key)).toEqual([held.token, held.token, held.token]);
+    expect((await me.release(held.token, held.fence)).kind).toBe('released');
+    await eventually(async () => expect(await holders(key)).toEqual([null, null, null]));
+    expect(new Set(await lasts(key))).toEqual(new Set([held.fence]));
+    await late.store.close();
+  });
+
+  it('counts no vote of a node that another process has got, and needs more than half [G49]', async () => {
+    const key = uniqueKey();
+    await taken(key, [1]);
+    const me = new Party(own, key);
+    expect((await me.acquired(2_000)).kind).toBe('granted');
+    const other = uniqueKey();
+    await taken(other, [1]);
+    await taken(other, [2]);
+    const him = new Party(own, other);
+    const reply = await him.ask(him.token(), { nowait: true });
+    expect(reply.kind).toBe('busy');
+  });
+
+  it('stores a number on enough nodes before it is used, however far clocks are apart [G55]', async () => {
+    const key = uniqueKey();
+    const ahead = (Date.now() + 60_000) * 1_000;
+    await quorum.admins[0]?.set(`${lockOf(key)}:fence`, `${ahead} ${ahead}`);
+    await taken(key, [2]); // so that the first node is one of two
+    const me = new Party(own, key);
+    const held = await me.acquired();
+    expect(held.fence).toBe(ahead + 1);
+    const stored = (await lasts(key)).filter((last) => last >= held.blockEnd);
+    expect(stored.length).toBeGreaterThanOrEqual(2);
+    expect(held.blockEnd).toBe(held.fence + NUMBERS);
+    await me.release(held.token, held.fence);
+    await quorum.admins[2]?.del(lockOf(key));
+    await taken(key, [0]);
+    expect((await me.acquired()).fence).toBeGreaterThan(held.fence);
+  });
+
+  it('lets no holder use numbers that fewer than half of the nodes have stored [G55]', async () => {
+    const key = uniqueKey();
+    const me = new Party(own, key);
+    const held = await me.acquired();
+    expect((await lasts(key)).filter((last) => last >= held.blockEnd).length).toBeGreaterThan(1);
+    const renewed = await me.renew(held.token, held.fence + 500_000);
+    const { blockEnd } = renewed as { blockEnd: number };
+    expect(blockEnd).toBeGreaterThan(held.blockEnd);
+    expect((await lasts(key)).filter((last) => last >= blockEnd).length).toBeGreaterThan(1);
+    await me.release(held.token, held.fence + 500_000);
+    await eventually(async () =>
+      expect(await lasts(key)).toEqual(Array(3).fill(held.fence + 500_000)),
+    );
+  });
+
+  it('never takes back numbers that others have used, on a node that has lost a vote [G55]', async () => {
+    const key = uniqueKey();
+    const me = new Party(own, key);
+    const held = await me.acquired();
+    const higher = held.fence + 50 * NUMBERS;
+    await quorum.admins[2]?.del(lockOf(key));
+    await quorum.admins[2]?.set(`${lockOf(key)}:fence`, `${higher} ${higher}`);
+    expect((await me.renew(held.token, held.fence)).kind).toBe('renewed');
+    await eventually(async () => expect((await holders(key))[2]).toBe(held.token));
+    expect((await me.release(held.token, held.fence)).kind).toBe('released');
+    await eventually(async () => expect((await holders(key))[2]).toBeNull());
+    expect((await lasts(key))[2]).toBe(higher);
+  });
+
+  it('of a renewal counts what a node takes back only from the next one on [G52]', async () => {
+    const key = uniqueKey();
+    const me = new Party(own, key);
+    const held = await me.acquired();
+    await quorum.admins[1]?.del(lockOf(key));
+    expect((await me.renew(held.token, held.fence)).kind).toBe('renewed');
+    await eventually(async () => expect((await holders(key))[1]).toBe(held.token));
+    await quorum.admins[0]?.del(lockOf(key));
+    await quorum.admins[1]?.del(lockOf(key));
+    // Most nodes have lost it: others may have had the key meanwhile.
+    expect((await me.renew(held.token, held.fence)).kind).toBe('lost');
+    await eventually(async () => expect(await holders(key)).toEqual([null, null, null]));
+  });
+
+  it('is answered "unknown" if too few nodes answer, and never "no" [G51]', async () => {
+    const key = uniqueKey();
+    await quorum.admins[0]?.hset(lockOf(key), 'a', 'b');
+    await quorum.admins[1]?.hset(lockOf(key), 'a', 'b');
+    const me = new Party(own, key);
+    const token = me.token();
+    expect(await me.ask(token, { nowait: true })).toMatchObject({
+      kind: 'unknown',
+      isLasting: true,
+    });
+    expect((await me.renew(token, 5)).kind).toBe('unknown');
+    expect((await me.release(token, 5)).kind).toBe('unknown');
+    expect((await me.adopt(token, 5)).kind).toBe('unknown');
+    await eventually(async () => expect(await quorum.admins[2]?.exists(lockOf(key))).toBe(0));
+  });
+});
