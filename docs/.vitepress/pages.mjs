@@ -56,6 +56,7 @@ const SECTIONS = [
       ['telemetry', 'Metrics and traces'],
       ['guarantees', 'Guarantees by topology'],
       ['growth', 'When one server is not enough'],
+      ['quorum', 'A quorum of masters'],
       ['outages', 'Outages of Redis'],
       ['shutdown', 'Shutdown'],
       ['troubleshooting', 'Troubleshooting'],

@@ -54,7 +54,9 @@ describe('a round of votes', () => {
     await eventually(async () => expect((await holders(key))[2]).toBeNull());
     expect((await lasts(key))[2]).toBeLessThanOrEqual((Date.now() + 100) * 1_000);
     const places = await Promise.all(
-      quorum.admins.map((admin) => admin.zrange(`${lockOf(key)}:queue`, 0, -1, 'WITHSCORES')),
+      quorum.admins.map((admin) =>
+        admin.call('ZRANGE', `${lockOf(key)}:queue`, 0, -1, 'WITHSCORES'),
+      ),
     );
     expect(places[0]).toEqual([waiting.token, String(waiting.position)]);
     expect(places).toEqual([places[0], places[0], places[0]]); // it stands in line everywhere

@@ -36,7 +36,7 @@ async function waiting(count: number): Promise<void> {
 }
 
 describe('a Java service and a Nest service', () => {
-  it('never have a key together, and neither keeps it from the other [G52]', async () => {
+  it('never have a key together, and neither keeps it from the other [G56]', async () => {
     const nests = await Promise.all([startNest(), startNest()]);
     const javas = [await JavaProcess.start(server.url), await JavaProcess.start(server.url)];
     const [counter, register] = [`counter:${key}`, `register:${key}`];
@@ -62,7 +62,7 @@ describe('a Java service and a Nest service', () => {
     }
   });
 
-  it('wake each other up when they release a key [G52]', async () => {
+  it('wake each other up when they release a key [G56]', async () => {
     const nest = await startNest();
     const { java } = await JavaProcess.start(server.url);
     await java.call('tryLock', key, 1);
@@ -88,7 +88,7 @@ describe('a Java service and a Nest service', () => {
     await waiting(0);
   });
 
-  it('a thread of Java that comes while calls of a process follow each other gets its turn [G52]', async () => {
+  it('a thread of Java that comes while calls of a process follow each other gets its turn [G56]', async () => {
     const nest = await startNest();
     const { java } = await JavaProcess.start(server.url);
     const counter = `counter:${key}`;
@@ -140,7 +140,7 @@ describe('a Java service and a Nest service', () => {
 });
 
 describe('a process that is killed', () => {
-  it('of Java: Nest has the key when its lease is over, and not before [G53]', async () => {
+  it('of Java: Nest has the key when its lease is over, and not before [G57]', async () => {
     const nest = await startNest();
     const { java } = await JavaProcess.start(server.url, LEASE_MS);
     await java.call('tryLock', key, 1);
@@ -155,7 +155,7 @@ describe('a process that is killed', () => {
     await hold.release();
   });
 
-  it('of Nest: Java has the key when its lease is over, and not before [G53]', async () => {
+  it('of Nest: Java has the key when its lease is over, and not before [G57]', async () => {
     const nest = await startNest({ leaseMs: LEASE_MS });
     const { java } = await JavaProcess.start(server.url);
     await nest.hold(key).entered;
@@ -188,7 +188,7 @@ describe('a process that is killed', () => {
 });
 
 describe('a lock that is taken away', () => {
-  it('by forceUnlock: Nest learns it, and does not touch the lock of its successor [G54]', async () => {
+  it('by forceUnlock: Nest learns it, and does not touch the lock of its successor [G58]', async () => {
     const nest = await startNest({ leaseMs: LEASE_MS });
     const { java, clientId } = await JavaProcess.start(server.url);
     const hold = nest.hold(key);

@@ -27,7 +27,7 @@ export const MODULE_OPTIONS: OptionTable<Omit<RedisLockModuleOptions, keyof Lock
       'redisoptions',
       'store',
     ],
-    text: 'URL, ioredis options, or your ioredis client ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
+    text: 'URL, ioredis options, your ioredis client, or a [quorum](docs/quorum.md) ([fact 14](docs/behaviour.md#14-your-redis-client-stays-yours))',
   },
   keyPrefix: {
     default: DEFAULT_KEY_PREFIX,
