@@ -32,7 +32,7 @@ export interface TortureOptions extends RunOptions {
   readonly without: readonly Feature[];
   /** The names of faults, with hyphens. */
   readonly faults: ReadonlySet<string>;
-  /** Breaks the lock on purpose; no faults happen then. */
+  /** Breaks the lock on purpose; no faults happen then but those that were asked for. */
   readonly breaks: readonly Break[];
 }
 
@@ -76,13 +76,17 @@ export function readOptions(args: string[]): TortureOptions {
   });
   const without = namesFrom('without', values.without, NAMES);
   const only = namesFrom('only', values.only, NAMES);
+  const breaks = [...namesFrom('break', values.break, BREAKS)];
+  const isBroken = breaks.length > 0 && !FAULTS.some((name) => only.has(name));
+  const hasNone = without.has('faults') || isBroken;
   return {
     ...runOptions(values, 1, 2),
     stage: values.stage === undefined ? undefined : nameFrom('stage', values.stage, STAGES),
     kinds: chosen(KINDS_OF_CALL, only, without),
     without: FEATURES.filter((name) => without.has(name)),
-    faults: new Set(without.has('faults') ? [] : chosen(FAULTS, only, without)),
-    breaks: [...namesFrom('break', values.break, BREAKS)],
+    // One cause at a time, unless what is broken shows under one of these faults only.
+    faults: new Set(hasNone ? [] : chosen(FAULTS, only, without)),
+    breaks,
   };
 }
 

@@ -13,7 +13,7 @@ const SLOW_MS = 60;
  */
 export function watchPulse(stage: Stage, history: HistoryFile<EntryKinds>): () => void {
   const asked = new Set<Redis>();
-  const ask = async ({ admin, keys }: Master): Promise<void> => {
+  const ask = async ({ server, admin, keys }: Master): Promise<void> => {
     if (asked.has(admin)) return; // it has not answered yet
     asked.add(admin);
     const at = monotonicMs();
@@ -21,6 +21,7 @@ export function watchPulse(stage: Stage, history: HistoryFile<EntryKinds>): () =
     const until = monotonicMs();
     asked.delete(admin);
     if (until - at <= SLOW_MS) return;
+    if (stage.wasSlow !== undefined) return stage.wasSlow(server, at, until);
     history.note('fault', { name: SLOW_PULSE, until, disturbs: serverOf(keys) }, at);
   };
   const timer = setInterval(() => {

@@ -22,13 +22,14 @@ describe('torture', () => {
   it.each([
     ['sentinel', 'sentinels-fail-over,master-killed,master-stopped'],
     ['cluster', 'slot-moved,cluster-fails-over,master-killed,master-stopped'],
+    ['quorum', 'node-restarted-empty,two-nodes-at-once,majority-away'],
   ])('a short run on stage %s, with %s, is clean', async (stage, faults) => {
     const output = await runTorture(0, ...ONE_FAULT, '--stage', stage, '--only', faults);
-    expect(output).toMatch(/\nfaults: \{"(?:sentinels|cluster|master|slot) [^,]+":\d/);
+    expect(output).toMatch(/\nfaults: \{"(?:sentinels|cluster|master|slot|node|two|majority) [^,]+":\d/);
     expect(output).toMatch(/\nclean\n$/);
   });
 
-  it.each(['single', 'sentinel', 'cluster'])(
+  it.each(['single', 'sentinel', 'cluster', 'quorum'])(
     'on stage %s: sees what breaks the lock on purpose: holders, tokens, a process that lives on',
     async (stage) => {
       const output = await broken(stage, 'release,token,warning,exit', '4');
@@ -43,6 +44,23 @@ describe('torture', () => {
   it('sees a key that nobody has', async () => {
     const output = await broken('single', 'keep', '10', 'acquire');
     expect(output).toMatch(/VIOLATION of waits: b was free for more than/);
+  });
+
+  it.each([
+    ['too-few-votes', 'node-frozen', /VIOLATION of exclusion: two holders of/],
+    [
+      'no-quarantine',
+      'majority-restarted-empty-in-turn',
+      /VIOLATION of exclusion: two holders of/,
+    ],
+    [
+      'used-numbers-given-back',
+      'clock-of-a-node-stepped-forward',
+      /VIOLATION of tokens: token of \w+ did not rise/,
+    ],
+  ])('of a quorum, sees %s, with %s', async (rule, fault, found) => {
+    const output = await broken('quorum', rule, '16', `${FEW_CALLS},${fault}`);
+    expect(output).toMatch(found);
   });
 
   it('sees a rejection that nobody handled', async () => {

@@ -13,6 +13,8 @@ export interface CheckLimits {
    * came before it.
    */
   readonly fairMs: number;
+  /** Whether no order of those that wait is promised, so that none is judged. @default false */
+  readonly isUnordered?: boolean;
   /** The share of holds that faults may excuse, from 0 to 1. If there were more, a clean run would say little. */
   readonly excusedShare: number;
   /** The share of the time for which faults may excuse the waits for one key, from 0 to 1. */

@@ -23,6 +23,10 @@ export interface Stage {
   addressFor(random: SeededRandom): RedisAddress;
   /** At least one. A server that is away for a moment is among them. */
   readonly masters: readonly Master[];
+  /** Of masters that do not know of each other: one of them took long to answer, and what that means is known here. */
+  wasSlow?(server: RedisServer, from: number, until: number): void;
+  /** What may be left in its servers, apart from what may be left everywhere. */
+  readonly mayStay?: RegExp;
   stop(): Promise<void>;
 }
 

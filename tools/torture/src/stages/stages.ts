@@ -2,16 +2,19 @@ import type { SeededRandom } from 'kit';
 import type { Faults } from '../faults/fault.js';
 import { KEY_FAULTS } from '../faults/key-faults.js';
 import { PROXY_FAULTS } from '../faults/proxy-faults.js';
+import { QUORUM_FAULTS, QUORUM_KEY_FAULTS } from '../faults/quorum-faults.js';
 import { REDIS_FAULTS } from '../faults/redis-faults.js';
 import { WORKER_FAULTS } from '../faults/worker-faults.js';
 import type { EntryKinds } from '../history/entry.js';
 import type { HistoryFile } from '../history/history-file.js';
 import { CLUSTER_FAULTS, ClusterStage } from './cluster.js';
+import { QuorumStage } from './quorum.js';
 import { FAILOVERS, ReplicatedStage } from './replicated.js';
 import { SENTINEL_FAULTS, SentinelStage } from './sentinel.js';
+import { faketime } from './server-clock.js';
 import { RESTARTS, SingleStage } from './single.js';
 import type { Stage } from './stage.js';
-import { CLOCK_STEPS, faketime, SteppedClockStage } from './stepped-clock.js';
+import { CLOCK_STEPS, SteppedClockStage } from './stepped-clock.js';
 
 interface StageType {
   readonly start: (start: {
@@ -42,6 +45,10 @@ const STAGE_TYPES = {
     start: ({ random, history }) => ClusterStage.start(random, history),
     faults: CLUSTER_FAULTS,
   },
+  quorum: {
+    start: ({ folder, history }) => QuorumStage.start(folder, history),
+    faults: QUORUM_FAULTS,
+  },
 } satisfies Record<string, StageType>;
 
 export type StageKind = keyof typeof STAGE_TYPES;
@@ -68,6 +75,8 @@ export function startStage(
  * come at the same time.
  */
 export function faultsOf(kind: StageKind): readonly Faults<never>[] {
+  // What happens to one of its nodes, or to a key there, must not be noticed.
+  if (kind === 'quorum') return [QUORUM_FAULTS, WORKER_FAULTS, QUORUM_KEY_FAULTS];
   return [{ ...REDIS_FAULTS, ...STAGE_TYPES[kind].faults }, WORKER_FAULTS, KEY_FAULTS];
 }
 

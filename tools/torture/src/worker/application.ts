@@ -7,7 +7,13 @@ import {
   RedisLockModule,
   type RedisLockModuleOptions,
 } from 'nestjs-locked';
-import { openClient, type RedisAddress } from '../stages/redis-address.js';
+import {
+  isQuorum,
+  openClient,
+  type QuorumAddress,
+  type RedisAddress,
+} from '../stages/redis-address.js';
+import { falsifyVotes } from './false-votes.js';
 import type { Recorder, ServiceTerms } from './recorder.js';
 import type { ServiceTask, WorkerTask } from './task.js';
 
@@ -48,7 +54,7 @@ export class LockApplication {
 
   /** @param clients belong to the process, and stay open when an application closes */
   static async start(
-    { name: process, services: tasks, shutdownMs }: WorkerTask,
+    { name: process, services: tasks, shutdownMs, breaks }: WorkerTask,
     generation: number,
     recorder: Recorder,
     clients: SharedClients,
@@ -56,7 +62,7 @@ export class LockApplication {
     class Application {}
     const imports = tasks.map(({ name, redis, connection, options }) =>
       RedisLockModule.forRoot({
-        connection: connection === 'client' ? clients.of(redis) : addressAs(connection, redis),
+        connection: connectionAs(connection, falsifyVotes(breaks, redis), clients),
         ...(name !== undefined && { name }),
         ...{ ...LIMITS, ...options, shutdownMs },
       }),
@@ -89,10 +95,25 @@ export class LockApplication {
   }
 }
 
+type Address = Exclude<RedisAddress, QuorumAddress>;
+
+function connectionAs(
+  form: ServiceTask['connection'],
+  address: RedisAddress,
+  clients: SharedClients,
+): RedisLockModuleOptions['connection'] {
+  if (!isQuorum(address)) return form === 'client' ? clients.of(address) : addressAs(form, address);
+  const { rejoinAfterMs } = address;
+  const quorum = address.quorum.map((url) =>
+    form === 'client' ? (clients.of(url) as Redis) : (addressAs(form, url) as string),
+  );
+  return { quorum, rejoinAfterMs };
+}
+
 function addressAs(
   form: 'url' | 'options',
-  address: RedisAddress,
-): RedisLockModuleOptions['connection'] {
+  address: Address,
+): Exclude<RedisLockModuleOptions['connection'], { readonly quorum: unknown }> {
   if (form === 'url' || typeof address !== 'string') return address;
   const { hostname, port } = new URL(address);
   return { host: hostname, port: Number(port) };
@@ -103,7 +124,7 @@ export class SharedClients {
   readonly #clients = new Map<string, Redis | Cluster>();
   readonly #listeners = new Map<Redis | Cluster, string>();
 
-  of(address: RedisAddress): Redis | Cluster {
+  of(address: Address): Redis | Cluster {
     const name = JSON.stringify(address);
     let client = this.#clients.get(name);
     if (client === undefined) {

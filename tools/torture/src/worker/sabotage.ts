@@ -1,12 +1,14 @@
 import { Cluster, type Redis } from 'ioredis';
 import { EventEmitter } from 'node:events';
 import { WARM_KEYS } from '../keys.js';
-import { openClient, type RedisAddress } from '../stages/redis-address.js';
+import { isQuorum, openClients, type RedisAddress } from '../stages/redis-address.js';
+import { type BreakOfVotes, BREAKS_OF_VOTES, isOfVotes } from './false-votes.js';
 
 interface Sabotage {
   /** Undefined means once. */
   readonly everyMs?: number;
-  readonly act: (redis: Redis | Cluster) => unknown;
+  /** @param hasFenceOfEach whether each key has a fence of its own */
+  readonly act: (redis: Redis | Cluster, hasFenceOfEach: boolean) => unknown;
 }
 
 /** What a worker does wrong on purpose, to check the checker, which must notice each of these. */
@@ -19,8 +21,8 @@ const SABOTAGE = {
   /** Fencing tokens that fall: the stored number is an hour ahead, and then gone. */
   token: {
     everyMs: 300,
-    act: async (redis) => {
-      const fence = redis instanceof Cluster ? 'lock:{c}:fence' : 'lock:fence';
+    act: async (redis, hasFenceOfEach) => {
+      const fence = hasFenceOfEach ? 'lock:{c}:fence' : 'lock:fence';
       await redis.set(fence, (Date.now() + 3_600_000) * 1_000);
       setTimeout(() => void redis.del(fence).catch(() => {}), 150).unref();
     },
@@ -40,23 +42,27 @@ const SABOTAGE = {
   exit: { act: () => void setInterval(() => {}, 1_000) },
 } satisfies Record<string, Sabotage>;
 
-export type Break = keyof typeof SABOTAGE;
+export type Break = keyof typeof SABOTAGE | BreakOfVotes;
 
-export const BREAKS = Object.keys(SABOTAGE) as Break[];
+export const BREAKS = [...Object.keys(SABOTAGE), ...BREAKS_OF_VOTES] as Break[];
 
 const FIRST_MS = 500;
 
 /** @returns a function that ends it */
 export function sabotage(breaks: readonly Break[], address: RedisAddress): () => void {
   if (breaks.length === 0) return () => {};
-  const redis = openClient(address);
-  const timers = breaks.map((name) => {
+  const servers = openClients(address);
+  const hasFenceOfEach = isQuorum(address) || servers[0] instanceof Cluster;
+  const ofServers = breaks.flatMap((name) => (isOfVotes(name) ? [] : name));
+  const timers = ofServers.map((name) => {
     const { everyMs, act }: Sabotage = SABOTAGE[name];
-    const again = (): void => void act(redis);
+    const again = (): void => {
+      for (const redis of servers) void act(redis, hasFenceOfEach);
+    };
     return everyMs === undefined ? setTimeout(again, FIRST_MS) : setInterval(again, everyMs);
   });
   return () => {
     for (const timer of timers) clearInterval(timer);
-    redis.disconnect();
+    for (const redis of servers) redis.disconnect();
   };
 }

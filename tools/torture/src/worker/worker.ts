@@ -7,6 +7,7 @@ import { EVERY_KEY } from '../keys.js';
 import { LockApplication, type OpenService, SharedClients } from './application.js';
 import { block, Caller } from './caller.js';
 import { crowd } from './crowd.js';
+import { installFalseVotes } from './false-votes.js';
 import { watchHeartbeat } from './heartbeat.js';
 import { OwnClock } from './own-clock.js';
 import { Recorder } from './recorder.js';
@@ -56,6 +57,7 @@ class Worker {
   async run(): Promise<void> {
     const { name, services, breaks, sweeps } = this.#task;
     this.#clock.install();
+    installFalseVotes(breaks);
     this.#watchProcess();
     watchHeartbeat(
       (since, at) => this.#recorder.history.note('stalled', { process: name, since }, at),
