@@ -50,7 +50,7 @@ describe('torture', () => {
     ['too-few-votes', 'node-frozen', /VIOLATION of exclusion: two holders of/],
     [
       'no-quarantine',
-      'majority-restarted-empty-in-turn',
+      'majority-restarted-empty',
       /VIOLATION of exclusion: two holders of/,
     ],
     [

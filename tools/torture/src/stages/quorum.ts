@@ -3,6 +3,7 @@ import type { Redis } from 'ioredis';
 import type { SeededRandom } from 'kit';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Interval } from '../checker/intervals.js';
 import { type EntryKinds, SLOW_PULSE } from '../history/entry.js';
 import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 import { LONG_LEASE_MS } from '../worker/repertoire.js';
@@ -39,6 +40,8 @@ export class QuorumStage implements Stage {
   /** A node that is silent when a call leaves the line keeps the place, and no vote waits for it. */
   readonly mayStay = /^lock:\{[^{}]+\}:queue$/;
   readonly #absences: Absence[] = [];
+  /** Of what was written down about too many being away: that of faults, and that of the machine. */
+  readonly #noted: (Interval & { readonly isPlanned: boolean })[] = [];
   readonly #history: Pick<HistoryFile<EntryKinds>, 'note'>;
 
   private constructor(
@@ -119,6 +122,12 @@ export class QuorumStage implements Stage {
     for (const times of tooManyAway(this.#absences, MOST_AWAY, { from, until })) {
       const planned = this.#absences.filter((absence) => !absence.isOfMachine);
       const isPlanned = tooManyAway(planned, MOST_AWAY, times).length > 0;
+      const isKnown = this.#noted.some(
+        (one) =>
+          one.isPlanned === isPlanned && one.from <= times.from && one.until >= times.until,
+      );
+      if (isKnown) continue;
+      this.#noted.push({ ...times, isPlanned });
       const name = isPlanned ? 'too few nodes' : SLOW_PULSE;
       this.#history.note('fault', { name, until: times.until, disturbs: 'all' }, times.from);
     }
