@@ -1,6 +1,7 @@
 import type { Adapter } from './adapter.js';
 import { inStrictOrder, nestjsLocked, withLinger, withoutAwaitedRelease } from './nestjs-locked.js';
 import { PEERS } from './peers.js';
+import { QUORUMS } from './quorums.js';
 import { rawFloor } from './raw-floor.js';
 
 export const ADAPTERS: readonly Adapter[] = [
@@ -10,6 +11,7 @@ export const ADAPTERS: readonly Adapter[] = [
   withoutAwaitedRelease,
   withLinger,
   inStrictOrder,
+  ...QUORUMS,
 ];
 
 /** @throws Error if there is none with this id */

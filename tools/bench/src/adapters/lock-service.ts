@@ -1,4 +1,4 @@
-import type { LockService, LockServiceOptions, RedisConnectionOptions } from 'nestjs-locked';
+import type { LockService, LockServiceOptions, RedisLockModuleOptions } from 'nestjs-locked';
 
 export interface OpenLockService {
   readonly locks: LockService;
@@ -9,7 +9,7 @@ export interface OpenLockService {
 
 /** A Nest application context of its own, as any application would have it. */
 export async function openLockService(
-  connection: RedisConnectionOptions,
+  connection: RedisLockModuleOptions['connection'],
   options: LockServiceOptions,
 ): Promise<OpenLockService> {
   await import('reflect-metadata');

@@ -24,6 +24,7 @@ export interface RoundOptions {
 /** What one round of one adapter came to. */
 export interface Round {
   readonly perSecond: number;
+  readonly p50WaitMs: number;
   readonly p99WaitMs: number;
   /** Jain's index over the holds of all callers. */
   readonly fairness: number;
@@ -157,6 +158,7 @@ export class Fleet {
     );
     return {
       perSecond: (sum(shares) / ms) * 1_000,
+      p50WaitMs: percentile(waits, 50) / 1e6,
       p99WaitMs: percentile(waits, 99) / 1e6,
       fairness: jainFairness(shares),
       cpuUs: (sum(results.map(({ cpuMs }) => cpuMs)) / waits.length) * 1_000,

@@ -2,6 +2,7 @@ import { distinctKeys, heldLocks } from './many-locks.js';
 import { memory } from './memory.js';
 import { handOver, oneProcess, processes, scaling, workInside } from './one-key.js';
 import { permits, segments } from './permits.js';
+import { quorum } from './quorum.js';
 import type { Scenario } from './scenario.js';
 import { transactions } from './transactions.js';
 import { waiters } from './waiters.js';
@@ -20,6 +21,7 @@ export const SCENARIOS: readonly Scenario[] = [
   handOver,
   permits,
   segments,
+  quorum,
   scaling,
   heldLocks,
   waiters,

@@ -123,8 +123,7 @@ export class QuorumStage implements Stage {
       const planned = this.#absences.filter((absence) => !absence.isOfMachine);
       const isPlanned = tooManyAway(planned, MOST_AWAY, times).length > 0;
       const isKnown = this.#noted.some(
-        (one) =>
-          one.isPlanned === isPlanned && one.from <= times.from && one.until >= times.until,
+        (one) => one.isPlanned === isPlanned && one.from <= times.from && one.until >= times.until,
       );
       if (isKnown) continue;
       this.#noted.push({ ...times, isPlanned });
