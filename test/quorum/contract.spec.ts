@@ -25,15 +25,14 @@ const NOT_HERE: Readonly<Record<string, string>> = {
 };
 
 describe.each([3, 5])('QuorumLockStore on %i servers', (size) => {
-  const quorum = useQuorum(size);
   let stores: ContractStores;
+  afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));
+  const quorum = useQuorum(size);
 
   beforeAll(async () => {
     const open = () => openQuorumStore(quorum.urls);
     stores = { a: await open(), b: await open() };
   });
-
-  afterAll(() => Promise.all([stores.a.store.close(), stores.b.store.close()]));
 
   const applies = lockStoreContract.filter(
     ({ title }) => !OF_SEVERAL_HOLDERS.includes(title) && !(title in NOT_HERE),

@@ -216,17 +216,17 @@ function isHeldByNobody(poll: Saying<LockRecord | undefined>, needed: number): b
 /** What enough of the nodes have in common. One that has stopped looking may have it as well. */
 function merged(surveys: readonly LockSurvey[], needed: number, most: number): LockSurvey {
   const locks = new Map<string, SurveyedLock>();
-  const keys = new Set(surveys.flatMap((survey) => [...survey.locks.keys()]));
-  for (const key of keys) {
-    if (locks.size === most) break;
+  let isPartial = surveys.some((survey) => survey.isPartial);
+  for (const key of new Set(surveys.flatMap((survey) => [...survey.locks.keys()]))) {
     const seen = surveys.flatMap((survey) => survey.locks.get(key) ?? []);
     const unsure = surveys.filter(({ isPartial, locks: has }) => isPartial && !has.has(key));
     const same = mostCommon(seen.filter((lock) => !isFree(lock.value ?? 'turn:')));
     const value = same.length + unsure.length >= needed ? same[0]?.value : undefined;
     const waiters = Math.max(...seen.map((lock) => lock.waiters));
     const waitedMs = Math.max(...seen.map((lock) => lock.waitedMs));
-    if (value !== undefined || waiters > 0) locks.set(key, { value, waiters, waitedMs });
+    if (value === undefined && waiters === 0) continue;
+    if (locks.size === most) isPartial = true;
+    else locks.set(key, { value, waiters, waitedMs });
   }
-  const isPartial = locks.size < keys.size || surveys.some((survey) => survey.isPartial);
   return { locks, isPartial };
 }

@@ -255,13 +255,19 @@ export class QuorumLockStore implements LockStore {
     if (refusal !== undefined) return Promise.resolve(refusal);
     if (nowait) return this.#tryRepeatedly({ key, token, leaseMs });
     const waiting = this.#places.take(token, position ?? this.#newScore());
-    return this.#round({ key, token, leaseMs, waiting });
+    return this.#round({ key, token, leaseMs, waiting }).then((reply) => {
+      if (isUntried(reply)) this.#places.leave(waiting); // nobody takes it back
+      return reply;
+    });
   }
 
-  recheck({ key, token, newToken, leaseMs, position }: RecheckCommand): Promise<RecheckReply> {
+  async recheck(command: RecheckCommand): Promise<RecheckReply> {
+    const { key, token, newToken, leaseMs, position } = command;
     const waiting = this.#places.take(newToken, position, token);
-    // Without a place, it would not be busy but queued.
-    return this.#round({ key, token: newToken, leaseMs, waiting }) as Promise<RecheckReply>;
+    const reply = await this.#round({ key, token: newToken, leaseMs, waiting });
+    // The waiter goes on with its old token.
+    if (isUntried(reply)) this.#places.take(token, position, newToken);
+    return reply as RecheckReply; // without a place, it would be busy
   }
 
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
@@ -595,6 +601,7 @@ export class QuorumLockStore implements LockStore {
     const waiting = this.#places.take(newToken, this.#newScore() - Math.floor(waitedMs * 1_000));
     const { place, score } = waiting;
     const { reply, next } = await this.#release({ key, token, used, place, score });
+    if (isUntried(reply)) this.#places.leave(waiting);
     if (reply.kind === 'unknown') return reply;
     const wasLost = reply.kind === 'lost';
     const told = next.filter((it) => it !== '');
@@ -812,6 +819,11 @@ interface ToGiveBack {
   readonly score?: number | undefined;
   /** Whether the next in line is told. */
   readonly tells?: boolean;
+}
+
+/** Whether no node has carried anything out. */
+function isUntried(reply: SplitReply | ReleaseReply): boolean {
+  return reply.kind === 'unknown' && reply.neverRan === true;
 }
 
 function isVote(reply: VoteReply): reply is Vote {

@@ -170,8 +170,9 @@ export class QuorumNodes {
     const listener = this.#listener;
     if (!this.#isOpen || listener === undefined || this.#isDeaf !== this.areListening) return;
     this.#isDeaf = !this.areListening;
-    if (this.#isDeaf) listener.inboxLost(undefined, this.#deafness);
-    else listener.inboxBack?.();
+    if (this.#isDeaf) return listener.inboxLost(undefined, this.#deafness);
+    listener.inboxBack?.();
+    listener.reconnected(); // messages may have been lost
   }
 
   get #deafness(): LockStoreError {

@@ -40,9 +40,4 @@ export class WaitingPlaces {
     this.#byToken.delete(waiting.token);
     this.#byPlace.delete(waiting.place);
   }
-
-  /** For tests: 0 when nobody waits. */
-  get size(): number {
-    return this.#byPlace.size;
-  }
 }
