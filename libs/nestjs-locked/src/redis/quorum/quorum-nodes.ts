@@ -15,6 +15,9 @@ export interface QuorumNodesListener extends StoreListener {
   nodeReturned(node: QuorumNode): void;
 }
 
+/** How long the start waits for the other nodes when enough are open. */
+const OTHERS_MS = 1_000;
+
 /** The nodes of a quorum: which of them can be used, and whether these are enough. */
 export class QuorumNodes {
   readonly all: readonly QuorumNode[];
@@ -75,31 +78,41 @@ export class QuorumNodes {
     this.#isLost = false;
     this.#isDeaf = false;
     this.#told.clear();
-    const outcome = await atMost(this.#clock, limitMs, this.#enough());
+    const { enough, all } = this.#opening();
+    const outcome = await atMost(this.#clock, limitMs, enough);
     if (outcome === undefined) throw this.tooFew('Cannot open the locks', limitMs);
-    if (outcome instanceof Error) throw outcome;
+    // The others usually answer in the same moment, and may be refused.
+    const last = outcome === true ? await atMost(this.#clock, OTHERS_MS, all) : outcome;
+    if (last instanceof Error) throw last;
     this.#isOpen = true;
     this.#changed();
     this.#inboxChanged();
   }
 
-  /** Resolves when enough are open, or with the first refusal that no retry ends. */
-  #enough(): Promise<true | Error> {
-    return new Promise((resolve) => {
-      this.#abort = () =>
-        resolve(new LockAbortedError('Cannot open the locks: the application is shutting down'));
-      let opened = 0;
-      for (const node of this.all) {
-        const refused = (error: unknown): void => {
-          if (error instanceof LockConfigError) resolve(error);
-        };
-        void node.open(refused).then(() => {
-          const refusal = this.#refusalOf(node);
-          if (refusal !== undefined) return resolve(refusal);
-          if (++opened === this.needed) resolve(true);
-        });
-      }
-    });
+  /** Each resolves when so many are open, or with the first refusal that no retry ends. */
+  #opening(): { readonly enough: Promise<true | Error>; readonly all: Promise<true | Error> } {
+    const ends: ((outcome: true | Error) => void)[] = [];
+    const promised = (): Promise<true | Error> => new Promise((resolve) => ends.push(resolve));
+    const promises = { enough: promised(), all: promised() };
+    const refuse = (error: Error): void => {
+      for (const end of ends) end(error);
+    };
+    const [haveEnough, haveAll] = ends;
+    this.#abort = () =>
+      refuse(new LockAbortedError('Cannot open the locks: the application is shutting down'));
+    let opened = 0;
+    for (const node of this.all) {
+      const refused = (error: unknown): void => {
+        if (error instanceof LockConfigError) refuse(error);
+      };
+      void node.open(refused).then(() => {
+        const refusal = this.#refusalOf(node);
+        if (refusal !== undefined) return refuse(refusal);
+        if (++opened === this.needed) haveEnough?.(true);
+        if (opened === this.all.length) haveAll?.(true);
+      });
+    }
+    return promises;
   }
 
   #refusalOf(node: QuorumNode): LockConfigError | undefined {
