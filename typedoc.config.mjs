@@ -16,6 +16,7 @@ const PLAIN = {
       'outcome',
       'connection',
       'address',
+      'node',
       'awaitedMs',
       'awayMs',
       'policy',
@@ -28,7 +29,7 @@ const PLAIN = {
   'nestjs-locked.RedisClient.options.__type.sentinels.__type': ['host', 'port'],
   'nestjs-locked.RedisConnection': [
     ...['connect', 'del', 'disconnect', 'get', 'info', 'on', 'ping', 'scan', 'script'],
-    ...['set', 'subscribe'],
+    ...['set', 'subscribe', 'unsubscribe'],
   ],
   'nestjs-locked.RedisConnection.stream.__type': ['cork', 'destroy', 'on', 'uncork'],
 };

@@ -131,6 +131,7 @@ export type LockEvent =
       readonly type: 'permits-differ';
       /** Of the call that waits, whose label this is. */
       readonly permits: number;
+      /** Of a holder. */
       readonly othersPermits: number;
     })
   /** The work returned a stream or an async iterable that is read after the release. Reported once per service. */
