@@ -183,10 +183,13 @@ export const ENGINES = {
   },
   'nestjs-locked': {
     settings: '`withLock` with the defaults.',
-    async open([server], { leaseMs, client, own }) {
-      const { ourLocks } = await import('./our-locks.js'); // and Nest only for this side
-      const settings = { ...(leaseMs !== LEASE_MS && { leaseMs }), ...own };
-      const locks = await ourLocks(server as RedisServer, settings, client);
+    async open(servers, { leaseMs, client, own }) {
+      const { ourLocks, ourQuorum } = await import('./our-locks.js'); // and Nest only for this side
+      const { isQuorum = false, ...options } = own as { readonly isQuorum?: boolean };
+      const settings = { ...(leaseMs !== LEASE_MS && { leaseMs }), ...options };
+      const locks = isQuorum
+        ? await ourQuorum(servers, { ...settings, leaseMs })
+        : await ourLocks(servers[0] as RedisServer, settings, client);
       return {
         key: (name) => `lock:{${name}}`,
         hold: (name, work) => locks.withLock(name, ({ signal }) => work(signal)),
