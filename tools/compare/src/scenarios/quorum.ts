@@ -1,7 +1,13 @@
 import { TcpProxy } from 'kit';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { played, type PlayedSide, type Scenario, type Side } from '../scenario.js';
-import { type Engine, type EngineName, type EngineSettings, engineSide, openEngine } from '../stage/engines.js';
+import {
+  type Engine,
+  type EngineName,
+  type EngineSettings,
+  engineSide,
+  openEngine,
+} from '../stage/engines.js';
 import { RedisServer } from '../stage/redis.js';
 import { inSeconds, settled } from '../stage/settled.js';
 
@@ -135,7 +141,10 @@ export const quorumLateAnswer: Scenario<Quorum> = {
     const from = performance.now();
     const results: string[] = [];
     for (let n = 0; n < 10; n += 1) {
-      const result = await settled(one.hold(`stock:${n}`, async () => {}), LIMIT_MS);
+      const result = await settled(
+        one.hold(`stock:${n}`, async () => {}),
+        LIMIT_MS,
+      );
       results.push(result.state);
     }
     const ms = (performance.now() - from) / 10;
