@@ -31,7 +31,7 @@ describe('torture', () => {
     expect(output).toMatch(/\nclean\n$/);
   });
 
-  it.each(['single', 'sentinel', 'cluster', 'quorum'])(
+  it.each(['single', 'sentinel', 'cluster'])(
     'on stage %s: sees what breaks the lock on purpose: holders, tokens, a process that lives on',
     async (stage) => {
       const output = await broken(stage, 'release,token,warning,exit', '4');
