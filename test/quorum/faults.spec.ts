@@ -224,6 +224,14 @@ describe('a node that restarts without its data', () => {
     const single = await b.engine.tryAcquire(key).catch((reason: unknown) => reason);
     expect(single).toBeInstanceOf(LockStoreError);
     expect(String(single)).toContain('rejoinAfterMs');
+    // That it knows of no lock says nothing either.
+    const listed = async (): Promise<string[]> => {
+      const keys: string[] = [];
+      for await (const { key: each } of b.engine.list('*')) keys.push(each);
+      return keys;
+    };
+    const looks = [() => b.engine.inspect(key), listed, () => b.engine.forceRelease(key)];
+    for (const look of looks) await expect(look()).rejects.toThrow(/may have forgotten votes/);
     const next = await b.engine.acquire(key, { waitMs: 20_000 });
     expect(lock.isHeld).toBe(false);
     expect(next.fencingToken).toBeGreaterThan(lock.fencingToken);

@@ -13,7 +13,7 @@ import type { ServerInfo } from '../../libs/nestjs-locked/src/redis/connection/s
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import { FakeClock, settled } from '../support/fake-clock.js';
 
-const info: ServerInfo = { evictionPolicy: undefined, runId: undefined };
+const info: ServerInfo = { evictionPolicy: undefined, runId: undefined, upMs: 0 };
 const cause = new LockStoreError('it is silent');
 
 /** The reports of each node, by its address, from when it is opened. */

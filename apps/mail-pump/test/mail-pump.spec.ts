@@ -33,6 +33,8 @@ describe('mail-pump', () => {
     const send = async (from: number, to: number): Promise<void> => {
       for (const mail of mails.slice(from, to)) await writeMail(redisServer.admin, mail);
       await eventually(() => expect(sent()).toEqual(mails.slice(0, to)));
+      // A process that is killed between the two sends the mail again.
+      await eventually(async () => expect(await redisServer.admin.llen('outbox')).toBe(0));
     };
     const first = await leading();
     await send(0, 2);

@@ -106,7 +106,7 @@ interface RedlockLike {
   acquire(resources: string[], durationMs: number): Promise<{ release(): Promise<unknown> }>;
 }
 
-function acquireBy(redlock: RedlockLike): (key: string) => Promise<Release> {
+export function acquireBy(redlock: RedlockLike): (key: string) => Promise<Release> {
   redlock.on('error', () => {}); // it also reports here that a key is taken
   return async (key) => {
     const lock = await redlock.acquire([key], LEASE_MS);

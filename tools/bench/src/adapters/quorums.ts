@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { once } from 'node:events';
 import { type Adapter, holdBy, LEASE_MS, type OpenLocks, type Release } from './adapter.js';
 import { openLockService } from './lock-service.js';
+import { acquireBy } from './peers.js';
 
 /** The independent servers of a scenario, in the place of one URL. */
 export function allOf(urls: readonly string[]): string {
@@ -61,12 +62,7 @@ function ofRedlock(
     settings: `redlock 5.0.0-beta.2, \`acquire\` and \`release\`, \`retryCount: -1\`, \`retryDelay: ${delays.retryDelay}\`, \`retryJitter: ${delays.retryJitter}\`.`,
     open: onClients(size, async (clients) => {
       const { default: Redlock } = await import('redlock');
-      const redlock = new Redlock(clients, { retryCount: -1, ...delays });
-      redlock.on('error', () => {}); // it also reports here that a key is taken
-      return async (key) => {
-        const lock = await redlock.acquire([key], LEASE_MS);
-        return () => lock.release();
-      };
+      return acquireBy(new Redlock(clients, { retryCount: -1, ...delays }));
     }),
   };
 }

@@ -46,6 +46,7 @@ export class QuorumInspector implements LockInspector {
     const poll = await this.#ask(
       ({ inspector }) => inspector.inspect(key, mostWaiting),
       (said) => holding(said).length >= needed || isHeldByNobody(said, needed),
+      (record) => record === undefined,
     );
     const held = holding(poll);
     if (held.length < needed) {
@@ -65,18 +66,23 @@ export class QuorumInspector implements LockInspector {
   }
 
   async *list(pattern: string): AsyncIterable<string> {
-    const poll = await this.#ask(async ({ inspector }) => {
+    const listed = async ({ inspector }: QuorumNode): Promise<readonly string[]> => {
       const keys: string[] = [];
       for await (const key of inspector.list(pattern)) keys.push(key);
       return keys;
-    });
+    };
+    const poll = await this.#ask(listed, never, always);
     this.#assertEnough('list locks', poll);
     yield* new Set(poll.answers().flatMap(({ it }) => it));
   }
 
   async survey(patterns: readonly string[], most: number): Promise<(LockSurvey | LockKeyError)[]> {
     const { needed } = this.#nodes;
-    const poll = await this.#ask(({ inspector }) => inspector.survey(patterns, most));
+    const poll = await this.#ask(
+      ({ inspector }) => inspector.survey(patterns, most),
+      never,
+      always,
+    );
     this.#assertEnough('look at the locks', poll);
     return patterns.map((_, i) => {
       const surveys = poll.answers().map(({ it }) => it[i] as LockSurvey | LockKeyError);
@@ -110,7 +116,11 @@ export class QuorumInspector implements LockInspector {
     const record = await this.inspect(key);
     if (record === undefined) return undefined;
     if (value !== undefined && leasesIn(value) !== leasesIn(record.value)) return undefined;
-    const poll = await this.#ask(({ inspector }) => inspector.revoke(key, record.value));
+    const poll = await this.#ask(
+      ({ inspector }) => inspector.revoke(key, record.value),
+      never,
+      (revoked) => revoked === undefined,
+    );
     const revoked = poll.count(({ it }) => it !== undefined);
     if (revoked >= needed) return record;
     if (poll.answered - revoked > this.#nodes.all.length - needed) return undefined; // it has just ended
@@ -139,10 +149,15 @@ export class QuorumInspector implements LockInspector {
     );
   }
 
-  /** @param isDecided whether further answers would change nothing. @default never */
+  /**
+   * @param isDecided whether further answers would change nothing. @default never
+   * @param isForgetful whether a node that may have forgotten votes could say this because of it, so that it is no
+   * answer. @default never
+   */
   #ask<T>(
     ask: (node: QuorumNode) => Promise<T>,
-    isDecided: (poll: Saying<T>) => boolean = () => false,
+    isDecided: (poll: Saying<T>) => boolean = never,
+    isForgetful: (it: T) => boolean = never,
   ): Promise<Saying<T>> {
     return pollNodes<QuorumNode, Told<T>>({
       nodes: this.#nodes.all,
@@ -152,7 +167,10 @@ export class QuorumInspector implements LockInspector {
         // What is known to be away would only delay the others.
         if (node.problem !== undefined) return { kind: 'unknown', cause: node.problem };
         try {
-          return { kind: 'told', it: await ask(node) };
+          const it = await ask(node);
+          if (node.mayHaveForgotten && isForgetful(it))
+            return { kind: 'unknown', cause: FORGETFUL };
+          return { kind: 'told', it };
         } catch (error) {
           const cause =
             error instanceof LockStoreError ? error : new LockStoreError(reasonOf(error));
@@ -182,6 +200,11 @@ export class QuorumInspector implements LockInspector {
     });
   }
 }
+
+const never = (): boolean => false;
+const always = (): boolean => true;
+
+const FORGETFUL = new LockStoreError('it has not run for long, and may have forgotten votes');
 
 /** A key that was released, and for a moment only the next in line may take. */
 function isFree(value: string): boolean {

@@ -48,6 +48,8 @@ export class QuorumNode {
   #runId: string | undefined;
   /** Until when it gives no vote, because another server has taken its place. */
   #noVoteUntil = -Infinity;
+  /** Until when it may have forgotten votes, because it has not run for long. */
+  #youngUntil = -Infinity;
   #isClosed = true;
   #endPause: () => void = () => {};
 
@@ -86,6 +88,11 @@ export class QuorumNode {
   /** Whether a vote counts that arrives now. */
   get mayVote(): boolean {
     return this.#problems.get('unsuitable') === undefined && !this.#isNewcomer;
+  }
+
+  /** Whether it may have forgotten who has a key. Its scripts look themselves before they vote. */
+  get mayHaveForgotten(): boolean {
+    return this.#isNewcomer || this.#youngUntil > this.#options.clock.now();
   }
 
   get #isNewcomer(): boolean {
@@ -160,10 +167,11 @@ export class QuorumNode {
    * Called when a connection is made. A server that has taken the place of another, as in a failover, may lack the last
    * votes, and its age does not tell.
    */
-  #found({ runId }: ServerInfo): void {
-    const { clock } = this.#options;
+  #found({ runId, upMs }: ServerInfo): void {
+    const now = this.#options.clock.now();
     const isOther = this.#runId !== undefined && runId !== this.#runId;
-    if (isOther) this.#noVoteUntil = clock.now() + this.#noVoteMs;
+    if (isOther) this.#noVoteUntil = now + this.#noVoteMs;
+    this.#youngUntil = this.#noVoteMs === 0 ? -Infinity : now + this.#noVoteMs + 1_000 - upMs;
     this.#runId = runId;
     const refusal = this.#listener.refusal(this);
     if (refusal === undefined) this.#solved('unsuitable');

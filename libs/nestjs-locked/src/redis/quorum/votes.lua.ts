@@ -54,7 +54,7 @@ local function isYoung()
   if youngMs == 0 then return false end
   local info = call('INFO', 'server')
   local _, at = string.find(info, 'uptime_in_seconds:', 1, true)
-  return tonumber(string.match(info, '^%d+', at + 1)) * 1000 < youngMs + 1000
+  return tonumber(string.match(info, '^%-?%d+', at + 1)) * 1000 < youngMs + 1000 -- less than 0 if its clock was set back
 end
 
 local function fences()

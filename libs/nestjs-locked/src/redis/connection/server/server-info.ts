@@ -10,6 +10,8 @@ export interface ServerInfo {
   readonly evictionPolicy: string | undefined;
   /** Changes with every start of the server; undefined if not reported. */
   readonly runId: string | undefined;
+  /** For how long it has run, in milliseconds; 0 if it does not say, or if its clock was set back since. */
+  readonly upMs: number;
 }
 
 /**
@@ -27,7 +29,7 @@ export function readServerInfo(info: string, inCluster: boolean): ServerInfo {
   if (/^role:slave/m.test(info)) {
     throw new Error('the server at this address is a READONLY replica, and locks need the master');
   }
-  return { evictionPolicy: readEvictionPolicy(info), runId: readRunId(info) };
+  return { evictionPolicy: readEvictionPolicy(info), runId: readRunId(info), upMs: readUpMs(info) };
 }
 
 /** @returns undefined if the server never evicts keys, or does not report it */
@@ -39,6 +41,10 @@ export function readEvictionPolicy(info: string): string | undefined {
 
 export function readRunId(info: string): string | undefined {
   return /^run_id:(\w+)/m.exec(info)?.[1];
+}
+
+function readUpMs(info: string): number {
+  return Number(/^uptime_in_seconds:(\d+)/m.exec(info)?.[1] ?? 0) * 1_000;
 }
 
 export function clusterError(cause?: unknown): LockConfigError {
