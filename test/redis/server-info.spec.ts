@@ -141,7 +141,13 @@ describe('readServerInfo', () => {
     ['maxmemory:1\r\nmaxmemory_policy:allkeys-lru\r\n', 'allkeys-lru'],
     ['redis_version:6.2.0\r\nrole:master\r\ncluster_enabled:0\r\n', undefined],
   ])('of %j returns the policy %s', (info, evictionPolicy) => {
-    expect(readServerInfo(info, false)).toEqual({ evictionPolicy });
+    expect(readServerInfo(info, false)).toEqual({ evictionPolicy, upMs: 0 });
+  });
+
+  it('tells for how long the server has run, and 0 if its clock was set back since', () => {
+    const upMs = (seconds: string): number =>
+      readServerInfo(`uptime_in_seconds:${seconds}\r\nrun_id:abc\r\n`, false).upMs;
+    expect([upMs('12'), upMs('-7')]).toEqual([12_000, 0]);
   });
 
   it('does not treat a replica as a mistake in the options: it may be promoted', () => {
