@@ -2,7 +2,10 @@
 import { describe, expect } from '@jest/globals';
 import { RedisReplicaSet } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { LockStoreError } from '../../libs/nestjs-locked/src/core/lock.errors.js';
+import {
+  LockNotAcquiredError,
+  LockStoreError,
+} from '../../libs/nestjs-locked/src/core/lock.errors.js';
 import { afterTest } from '../support/after-test.js';
 import { eventually } from '../support/eventually.js';
 import { concurrentFault } from '../support/fault-report.js';
@@ -117,7 +120,10 @@ describe('calls of three services that wait for each other', () => {
             const [error] = errorsOf(await ring.ended);
             // A call that begins during an outage fails, or waits for the new master.
             const isRefused = moment === 'amid' && error instanceof LockStoreError;
-            if (isRefused) expect(errorsOf(await ring.ended)).toHaveLength(1);
+            // A wait against the order of keys ends by itself after ten seconds; a failover on a busy machine takes as
+            // long.
+            const isLate = over - from > 7_000 && error instanceof LockNotAcquiredError;
+            if (isRefused || isLate) expect(errorsOf(await ring.ended)).toHaveLength(1);
             else await expectOneVictim(ring, keys);
           }),
         );
