@@ -48,19 +48,6 @@ describe('torture', () => {
     expect(output).toMatch(/VIOLATION of waits: b was free for more than/);
   });
 
-  it.each([
-    ['too-few-votes', 'node-frozen', /VIOLATION of exclusion: two holders of/],
-    ['no-quarantine', 'majority-restarted-empty', /VIOLATION of exclusion: two holders of/],
-    [
-      'used-numbers-given-back',
-      'clock-of-a-node-stepped-forward',
-      /VIOLATION of tokens: token of \w+ did not rise/,
-    ],
-  ])('of a quorum, sees %s, with %s', async (rule, fault, found) => {
-    const output = await broken('quorum', rule, '14', `acquire,${fault}`);
-    expect(output).toMatch(found);
-  });
-
   it('sees a rejection that nobody handled', async () => {
     const output = await broken('single', 'crash', '2');
     expect(output).toMatch(/VIOLATION of processes: p\d: unhandledRejection: Error: on purpose/);
