@@ -1,5 +1,6 @@
 import { LockStoreError } from '../../core/lock.errors.js';
 import type { Unknown } from '../../core/store/lock-store.js';
+import { entries, list, number, unreadable } from '../scripts/script-replies.js';
 
 /** A node has given its vote, and reserved these numbers with it. */
 export interface Vote {
@@ -82,9 +83,7 @@ export class QuorumReplies {
 
   /** @param count how many leases were to be renewed */
   renewed(reply: unknown, count: number): (Prolonged | Unknown)[] {
-    const entries = list(reply);
-    if (entries.length !== count) throw unreadable(reply);
-    return entries.map((entry) => {
+    return entries(reply, count).map((entry) => {
       const [kind, waiters] = list(entry);
       if (kind === 'renewed' || kind === 'again' || kind === 'no')
         return { kind, waiters: number(waiters) };
@@ -97,19 +96,4 @@ export class QuorumReplies {
   raised(reply: unknown): Raised {
     return { kind: number(reply) === 1 ? 'raised' : 'no' };
   }
-}
-
-function list(reply: unknown): unknown[] {
-  if (Array.isArray(reply)) return reply;
-  throw unreadable(reply);
-}
-
-function number(value: unknown): number {
-  const result = Number(value);
-  if (value === null || value === undefined || Number.isNaN(result)) throw unreadable(value);
-  return result;
-}
-
-function unreadable(reply: unknown): Error {
-  return new Error(`unexpected reply ${JSON.stringify(reply)}`);
 }

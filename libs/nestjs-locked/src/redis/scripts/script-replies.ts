@@ -228,13 +228,13 @@ function remaining(pttl: unknown): number {
 }
 
 /** @returns the entries of a reply, one for each key */
-function entries(reply: unknown, count: number): unknown[] {
+export function entries(reply: unknown, count: number): unknown[] {
   const found = list(reply);
   if (found.length !== count) throw unreadable(reply);
   return found;
 }
 
-function list(reply: unknown): unknown[] {
+export function list(reply: unknown): unknown[] {
   if (Array.isArray(reply)) return reply;
   throw unreadable(reply);
 }
@@ -244,12 +244,12 @@ function text(value: unknown): string {
   throw unreadable(value);
 }
 
-function number(value: unknown): number {
+export function number(value: unknown): number {
   const result = Number(value);
   if (value === null || value === undefined || Number.isNaN(result)) throw unreadable(value);
   return result;
 }
 
-function unreadable(reply: unknown): Error {
+export function unreadable(reply: unknown): Error {
   return new Error(`unexpected reply ${JSON.stringify(reply)}`);
 }
