@@ -47,6 +47,30 @@ describe('leave', () => {
     expect(await bench.state()).toEqual({ lock: null, queue: [], fence: String(fence + BLOCK) });
   });
 
+  it.each([
+    [`kept:${'a'.repeat(32)}:1`, false],
+    [`kept:${'a'.repeat(32)}:1`, true],
+    [`revoked:${'a'.repeat(32)}`, false],
+    [`revoked:${'a'.repeat(32)}`, true],
+  ])(
+    'while nobody has the lock, tells who is first then when it comes free (%j, with take: %j)',
+    async (value, take) => {
+      const bench = newBench();
+      await bench.redis.set(bench.lock, value, 'PX', 100_000);
+      const waiter = await bench.peer();
+      const [token, waiting] = [bench.deadToken(), waiter.token()];
+      await bench.enqueue(token, waiting);
+
+      expect(await bench.leave(token, { take })).toEqual(['left']);
+
+      expect(await bench.state()).toMatchObject({ lock: value });
+      expect(await bench.waiting()).toEqual([waiting]);
+      const [message = ''] = await waiter.heard();
+      const [, ms] = new RegExp(`^h ${waiting} (\\d+) `).exec(message) ?? [];
+      expectLife(Number(ms), 100_000);
+    },
+  );
+
   it.each(['somebody', `kept:${'a'.repeat(32)}:1`])(
     'does not touch the lock of a foreign holder (%j)',
     async (value) => {

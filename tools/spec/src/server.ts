@@ -179,7 +179,7 @@ export function run(
         prolong(of.leaseMs);
         return granted();
       }
-      if (lock !== null) return { kind: 'left' };
+      if (lock !== null) return left();
       const [first, second] = living();
       if (first === undefined) return grant(token, of.leaseMs);
       lapsedUntil = now + around.lapsedMs;
@@ -193,6 +193,17 @@ export function run(
       giveUp(lock?.token ?? token, keepMs, first, second);
     } else if (lock === null && keepMs > 0) {
       giveUp(token, keepMs, ...living());
+      return { kind: 'left' };
+    }
+    return isMine ? { kind: 'left' } : left();
+  }
+
+  /** Somebody else has the lock. While nobody has it, only the first in the queue was told when it comes free. */
+  function left(): Reply {
+    const [first] = queue;
+    const isKept = lock?.token.startsWith('kept:') === true;
+    if (first !== undefined && lock !== null && isKept && broken !== 'the next waiter is told') {
+      told.push({ kind: 'head', token: first.token, ms: lock.until - now });
     }
     return { kind: 'left' };
   }

@@ -16,7 +16,10 @@ local token, other, leaseMs = ARGV[1], ARGV[2], ARGV[3]
 local value = leaveQueue(token, other)
 local mine = value and mineOf(value, token, other)
 if mine then return prolonged(value, mine, leaseMs) end
-if value and not areJoint(value) then return { 'left' } end
+if value and not areJoint(value) then
+  passBy(value)
+  return { 'left' }
+end
 local live, isMore = living()
 if isMore then return { 'again' } end
 local holders, slot = besides(value, token)

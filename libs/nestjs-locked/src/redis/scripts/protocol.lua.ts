@@ -86,8 +86,11 @@ end
 -- Whether those that have the lock may have it together with others.
 local function areJoint(value) return markIn(value) == 's' or markIn(value) == 'p' end
 
+-- Whether the lock stays taken for a moment although nobody has it.
+local function isNobodys(value) return string.find(value, '^kept:') or string.find(value, '^revoked:') end
+
 local function foreign(value)
-  if isOurs(value) or string.find(value, '^kept:') or string.find(value, '^revoked:') then return 0 end
+  if isOurs(value) or isNobodys(value) then return 0 end
   return markIn(value) and 0 or 1
 end
 
@@ -150,6 +153,12 @@ end
 -- Tells a waiter how long the lease ahead of it lasts unless prolonged.
 local function tellNext(waiter, ms)
   if waiter then tell(waiter.token, 'h', ms) end
+end
+
+-- The same for whoever is first in the queue now.
+local function tellFirst()
+  local first = redis.pcall('ZRANGE', queue, 0, 0)[1]
+  if first then tell(first, 'h', text(redis.call('PTTL', lock))) end
 end
 
 local function waiters()
@@ -356,6 +365,12 @@ local function letIn()
   end
 end
 
+-- Called when a waiter has gone that did not get the lock. While nobody has it, only the first in the queue has been
+-- told when it comes free.
+local function passBy(value)
+  if isNobodys(value) then tellFirst() elseif areJoint(value) then letIn() end
+end
+
 -- Called when a waiter has got the lock: the turn of one reader is the turn of all that wait, and there may be room for
 -- more permits.
 local function letInBeside(token)
@@ -368,8 +383,7 @@ local function leaveHolders(value, token)
   local othersHave, isShorter = removeHolder(lock, value, token, nowMs())
   if othersHave then
     pcall(letIn)
-    local head = isShorter and redis.pcall('ZRANGE', queue, 0, 0)[1]
-    if head then tell(head, 'h', text(redis.call('PTTL', lock))) end
+    if isShorter then tellFirst() end
   end
   return othersHave
 end

@@ -31,7 +31,7 @@ local function takeBack(token, other, used, keepMs)
   if not value and keepMs > 0 then return keepFree(token, keepMs) end
   local mine = value and mineOf(value, token, other)
   if not mine then
-    if areJoint(value) then pcall(letIn) end
+    if value then pcall(passBy, value) end
     return false
   end
   if value ~= mine and leaveHolders(value, mine) then return false end
