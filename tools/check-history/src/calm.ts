@@ -28,7 +28,7 @@ interface Events {
   readonly takenAway: readonly (Span & { readonly key: string })[];
   readonly late: readonly { readonly at: number; readonly key: string }[];
   readonly stepsBack: readonly { readonly at: number; readonly byMs: number }[];
-  readonly absences: readonly { readonly at: number; readonly process: string }[];
+  readonly absences: readonly (HistoryLine & OfProcess)[];
   readonly deaths: readonly { readonly at: number; readonly process: string }[];
 }
 
@@ -123,6 +123,16 @@ export class Calm {
     )?.at;
   }
 
+  /** Since when a process has not noticed what was disturbed: it notices only after it has stood still. */
+  unnoticedSince(process: string, at: number): number {
+    const own = this.events.absences.filter((line) => line.process === process);
+    const last = own.findLast(
+      (line) => line.type === 'continued' && line.at <= at && line.at > at - HEALING_MS,
+    );
+    const pause = own.findLast((line) => line.type === 'paused' && line.at < (last?.at ?? 0));
+    return (pause?.at ?? at) - HEALING_MS;
+  }
+
   /** Whether these processes went on as usual. */
   of(isMeant: (process: string) => boolean, from: number, until: number): boolean {
     return !this.events.absences.some(
@@ -142,6 +152,6 @@ function isIn(from: number, until: number): (span: Span) => boolean {
   return (span) => span.until > from && span.from < until;
 }
 
-function isAbsence(line: HistoryLine): line is OfProcess & { at: number } {
+function isAbsence(line: HistoryLine): line is HistoryLine & OfProcess {
   return ['died', 'paused', 'continued', 'closed'].includes(line.type);
 }

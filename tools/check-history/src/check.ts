@@ -94,23 +94,43 @@ function exclusion(
 
 /**
  * Whether its lease may have been lost before it entered: that of one of several keys while it waited for the others,
- * or that of earlier readers of its process, whom it has joined.
+ * that of earlier readers of its process, whom it has joined, or one that was handed on within its process.
  */
 function isLateEntry(
   call: Entered,
   key: string,
-  entered: readonly Call[],
+  entered: readonly Entered[],
   losses: readonly number[],
   lines: readonly HistoryLine[],
 ): boolean {
-  const sharing = call.reads ? sharingLease(call, key, entered) : [call];
+  if (!call.reads && wasHandedOn(call, entered, losses, lines)) return true;
   if (call.keys.length === 1 && !call.reads) return false;
+  const sharing = call.reads ? sharingLease(call, key, entered) : [call];
   return losses.some((loss) =>
     sharing.some(
       (each) =>
         loss > each.calledAt.index &&
         loss < call.entered.index &&
         call.entered.at <= leaseLastsUntil(each, (lines[loss] as HistoryLine).at, loss),
+    ),
+  );
+}
+
+/** Whether another call of its process may have had the lost lease, and have handed it on before it was told. */
+function wasHandedOn(
+  call: Entered,
+  entered: readonly Entered[],
+  losses: readonly number[],
+  lines: readonly HistoryLine[],
+): boolean {
+  return losses.some((loss) =>
+    entered.some(
+      (earlier) =>
+        earlier.process === call.process &&
+        earlier.calledAt.index < loss &&
+        loss < call.entered.index &&
+        earlier.entered.index < call.entered.index &&
+        call.entered.at <= leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss),
     ),
   );
 }
@@ -150,20 +170,10 @@ function risingFences(
     const before = call.reads ? highestWritten : highest;
     highest = Math.max(highest, fence);
     if (!call.reads) highestWritten = Math.max(highestWritten, fence);
-    // Its lease may have been lost before it entered, while it waited for another key. Or another call of its process
-    // had the lost lease, and has handed it on before it was told.
-    const isExcused = losses.some(
-      (loss) =>
-        loss < call.entered.index &&
-        (loss > call.calledAt.index ||
-          entered.some(
-            (earlier) =>
-              earlier.process === call.process &&
-              earlier.calledAt.index < loss &&
-              earlier.entered.index < call.entered.index &&
-              call.entered.at <= leaseLastsUntil(earlier, (lines[loss] as HistoryLine).at, loss),
-          )),
-    );
+    // Its lease may have been lost before it entered, while it waited for another key.
+    const isExcused =
+      losses.some((loss) => loss < call.entered.index && loss > call.calledAt.index) ||
+      wasHandedOn(call, entered, losses, lines);
     if (fence > before || isExcused) return [];
     const text = `${call.name} entered '${key}' with fence ${fence}, after ${before}`;
     return [{ rule: 'fences rise', at: call.entered.at, text } as const];
@@ -246,7 +256,10 @@ function endings(lines: readonly HistoryLine[], calls: readonly Call[], calm: Ca
     }
     const until = call.entered?.at ?? call.endedAt;
     const waitedMs = until - call.calledAt.at - call.pausedMs;
-    const from = call.calledAt.at - call.leaseMs - HEALING_MS;
+    const from = Math.min(
+      call.calledAt.at - call.leaseMs - HEALING_MS,
+      calm.unnoticedSince(call.process, call.calledAt.at),
+    );
     const isCalm = calm.about([call]).ofServer(from, until);
     if (waitedMs > call.waitMs + (isCalm ? calm.bounds.overtimeMs : WAIT_SLACK_MS)) {
       const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;

@@ -126,6 +126,23 @@ describe('a history', () => {
     expect(rulesBrokenBy(...HOLDS_FIRST, [3, 'p', 'died'])).toEqual([]);
   });
 
+  it('with a wait that is a little too long is found, unless the process has just gone on and finds its connection cut', () => {
+    const tries = (...before: Step[]): string[] =>
+      rulesBrokenBy(
+        [0, '', 'quiet network'],
+        ...before,
+        [20_000, 'p', 'called', { ...CALLED, waitMs: 0 }],
+        [20_105, 'p', 'ended', { outcome: 'busy' }],
+      );
+    const cut: Step = [10_000, '', 'disturbed', { what: 'cut a connection' }];
+    const paused: Step = [5_000, 'p', 'paused'];
+    const continuedAt = (at: number): Step => [at, 'p', 'continued'];
+    expect(tries(paused, cut, continuedAt(20_000))).not.toContain('a wait ends in time');
+    expect(tries(paused, continuedAt(20_000))).toContain('a wait ends in time');
+    expect(tries(paused, cut, continuedAt(17_000))).toContain('a wait ends in time');
+    expect(tries(cut)).toContain('a wait ends in time');
+  });
+
   it('with a wait far beyond its limit is found, unless its process stood still', () => {
     const called: Step = [0, 'p', 'called', CALLED];
     const ended: Step = [9_000, 'p', 'ended', { outcome: 'busy' }];
@@ -379,6 +396,21 @@ describe('a history', () => {
       [at + 1, 'p', 'ended', { outcome: 'done', ...second }],
     ];
     const { leaseMs } = CALLED;
+    const whileHeld = (at: number): Step[] => {
+      const steps = handedOn(at).filter(
+        ([, process, type]) => process !== 'q' || type === 'called',
+      );
+      const holds: Step = [at - 1, 'q', 'entered', entered(20)];
+      const goesOn: Step[] = [
+        [at + 1, 'q', 'effect'],
+        [at + 1, 'q', 'left'],
+        [at + 1, 'q', 'ended', { outcome: 'done' }],
+      ];
+      const i = steps.findIndex(([, process, type]) => process === 'p' && type === 'left');
+      return [...steps.slice(0, i), [at - 1, 'p', 'left'], holds, ...steps.slice(i + 1), ...goesOn];
+    };
+    expect(rulesBrokenBy(...whileHeld(20))).toEqual([]);
+    expect(rulesBrokenBy(...whileHeld(2 * leaseMs))).toContain('two hold one key');
     expect(rulesBrokenBy(...handedOn(20))).not.toContain('fences rise');
     expect(rulesBrokenBy(...handedOn(2 * leaseMs))).toContain('fences rise');
     expect(rulesBrokenBy(...handedOn(2 * leaseMs, 30))).not.toContain('fences rise');
