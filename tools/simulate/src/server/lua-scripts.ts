@@ -1,7 +1,6 @@
 import { Lua, LUA_REGISTRYINDEX, type LuaApi } from 'wasmoon-lua5.1';
+import { LuaStack, type State } from './lua-stack.js';
 import { ErrorReply, type Reply, StatusReply } from './reply.js';
-
-type State = number;
 
 /** Lua's own numbers of its types. */
 const NIL = 0;
@@ -33,6 +32,7 @@ export type CallOfScript = (name: string, args: readonly string[]) => Reply;
  */
 export class LuaScripts {
   readonly #api: LuaApi;
+  readonly #stack: LuaStack;
   readonly #state: State;
   /** Compiled scripts, by their text. */
   readonly #compiled = new Map<string, number>();
@@ -46,25 +46,25 @@ export class LuaScripts {
 
   private constructor(lua: Lua) {
     this.#api = lua.luaApi;
+    this.#stack = new LuaStack(lua);
     const address: unknown = lua.global.address; // its type is not exported
     this.#state = address as State;
     this.#loadRedis();
   }
 
   run(script: string, keys: readonly string[], args: readonly string[], call: CallOfScript): Reply {
-    const api = this.#api;
+    const stack = this.#stack;
     const state = this.#state;
     const compiled = this.#compile(script);
     if (compiled instanceof ErrorReply) return compiled;
     this.#call = call;
     this.#push(keys);
-    api.lua_setglobal(state, 'KEYS');
+    this.#api.lua_setglobal(state, 'KEYS');
     this.#push(args);
-    api.lua_setglobal(state, 'ARGV');
-    api.lua_rawgeti(state, LUA_REGISTRYINDEX, compiled);
-    const hasFailed = api.lua_pcall(state, 0, 1, 0) !== 0;
-    const reply = hasFailed ? this.#error() : this.#read(-1);
-    api.lua_settop(state, -2);
+    this.#api.lua_setglobal(state, 'ARGV');
+    stack.pushItem(state, LUA_REGISTRYINDEX, compiled);
+    const reply = stack.call(state) ? this.#read(-1) : this.#error();
+    stack.pop(state);
     return reply;
   }
 
@@ -108,78 +108,79 @@ export class LuaScripts {
   }
 
   #argumentsOf(caller: State): string[] {
-    const api = this.#api;
+    const stack = this.#stack;
     const args: string[] = [];
-    for (let i = 1; i <= api.lua_gettop(caller); i += 1) {
-      const type = Number(api.lua_type(caller, i));
-      if (type === NUMBER) args.push(numberText(api.lua_tonumber(caller, i)));
-      else if (type === STRING) args.push(api.lua_tolstring(caller, i, null));
+    const count = stack.top(caller);
+    for (let i = 1; i <= count; i += 1) {
+      const type = stack.type(caller, i);
+      if (type === NUMBER) args.push(numberText(stack.number(caller, i)));
+      else if (type === STRING) args.push(stack.text(caller, i));
       else throw new TypeError('a command of a script has an argument that is no string or number');
     }
     return args;
   }
 
   #push(reply: Reply, state = this.#state): void {
-    const api = this.#api;
-    if (reply === null) api.lua_pushboolean(state, 0);
-    else if (typeof reply === 'number') api.lua_pushnumber(state, reply);
-    else if (typeof reply === 'string') api.lua_pushstring(state, reply);
+    const stack = this.#stack;
+    if (reply === null) stack.pushBoolean(state, false);
+    else if (typeof reply === 'number') stack.pushNumber(state, reply);
+    else if (typeof reply === 'string') stack.pushText(state, reply);
     else if (reply instanceof ErrorReply) this.#pushField(state, 'err', reply.message);
     else if (reply instanceof StatusReply) this.#pushField(state, 'ok', reply.text);
     else {
-      api.lua_createtable(state, reply.length, 0);
+      stack.pushTable(state, reply.length, 0);
       reply.forEach((item, i) => {
         this.#push(item, state);
-        api.lua_rawseti(state, -2, i + 1);
+        stack.setItem(state, -2, i + 1);
       });
     }
   }
 
   #pushField(state: State, name: string, text: string): void {
-    this.#api.lua_createtable(state, 0, 1);
-    this.#api.lua_pushstring(state, text);
+    this.#stack.pushTable(state, 0, 1);
+    this.#stack.pushText(state, text);
     this.#api.lua_setfield(state, -2, name);
   }
 
   /** The result of a script as Redis answers it: numbers lose their fraction, a table ends at the first nil. */
   #read(index: number): Reply {
-    const api = this.#api;
+    const stack = this.#stack;
     const state = this.#state;
-    const type = Number(api.lua_type(state, index));
-    if (type === STRING) return api.lua_tolstring(state, index, null);
-    if (type === NUMBER) return Math.trunc(api.lua_tonumber(state, index));
-    if (type === BOOLEAN) return api.lua_toboolean(state, index) === 0 ? null : 1;
+    const type = stack.type(state, index);
+    if (type === STRING) return stack.text(state, index);
+    if (type === NUMBER) return Math.trunc(stack.number(state, index));
+    if (type === BOOLEAN) return stack.boolean(state, index) ? 1 : null;
     if (type !== TABLE) return null;
-    const error = this.#field(index, 'err');
+    const table = index < 0 ? stack.top(state) + 1 + index : index;
+    const error = this.#field(table, 'err');
     if (error !== undefined) return new ErrorReply(error);
-    const status = this.#field(index, 'ok');
+    const status = this.#field(table, 'ok');
     if (status !== undefined) return new StatusReply(status);
-    const table = index < 0 ? api.lua_gettop(state) + 1 + index : index;
     const items: Reply[] = [];
-    for (let i = 1; ; i += 1) {
-      api.lua_rawgeti(state, table, i);
-      const isEnd = Number(api.lua_type(state, -1)) === NIL;
+    for (;;) {
+      stack.pushItem(state, table, items.length + 1);
+      const isEnd = stack.type(state, -1) === NIL;
       if (!isEnd) items.push(this.#read(-1));
-      api.lua_settop(state, -2);
+      stack.pop(state);
       if (isEnd) return items;
     }
   }
 
-  #field(index: number, name: string): string | undefined {
-    const api = this.#api;
+  #field(table: number, name: string): string | undefined {
+    const stack = this.#stack;
     const state = this.#state;
-    const table = index < 0 ? api.lua_gettop(state) + 1 + index : index;
-    api.lua_getfield(state, table, name);
-    const isText = Number(api.lua_type(state, -1)) === STRING;
-    const text = isText ? api.lua_tolstring(state, -1, null) : undefined;
-    api.lua_settop(state, -2);
+    stack.pushField(state, table, name);
+    const text = stack.type(state, -1) === STRING ? stack.text(state, -1) : undefined;
+    stack.pop(state);
     return text;
   }
 
   /** What was raised: the table of a command's error, or a text. */
   #error(): ErrorReply {
-    const isTable = Number(this.#api.lua_type(this.#state, -1)) === TABLE;
-    const text = isTable ? this.#field(-1, 'err') : this.#api.lua_tolstring(this.#state, -1, null);
+    const stack = this.#stack;
+    const top = stack.top(this.#state);
+    const isTable = stack.type(this.#state, top) === TABLE;
+    const text = isTable ? this.#field(top, 'err') : stack.text(this.#state, top);
     return new ErrorReply(text ?? 'ERR the script has raised something that is no text');
   }
 }
