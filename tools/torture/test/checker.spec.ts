@@ -635,6 +635,16 @@ describe('the checker of torture: calls inside of calls', () => {
     includes(/^a\/2 joined a hold of k/, lost, several(100.2));
     includes(/^a\/2 joined a hold of k/, lost, several(140), 'a/2 lost 140.1 max-hold');
   });
+
+  it('that read may get the lease of their process anew while they wait for another key, and share that', () => {
+    const reader = (call: string, times: string, more = ''): string =>
+      `${call} ${times} reads=k tokens=k:1${more}`;
+    const outer = `${reader('a/1', '10-300')} maxHoldMs=90 validUntil=100; a/1 lost 100 max-hold`;
+    const anew = reader('a/2', '140-290', ',m:7 parent=a/1 askedAt=50');
+    clean(outer, anew, reader('a/3', '150-160', ' parent=a/2'));
+    includes(/^a\/2 joined a hold of k/, outer, reader('a/2', '140-290', ' parent=a/1 askedAt=50'));
+    includes(/^a\/3 joined a hold of k/, outer, anew, reader('a/3', '150-160', ' parent=a/1'));
+  });
 });
 
 describe('the checker of torture: the terms of a hold', () => {

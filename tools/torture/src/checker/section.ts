@@ -126,11 +126,20 @@ function rootOfHold(call: Call, key: string, calls: ReadonlyMap<string, Call>): 
     const areEqual =
       at.held.tokens[key] === call.held.tokens[key] &&
       at.held.slots?.[key] === call.held.slots?.[key];
-    // After a loss, it may have got the same slot anew.
-    const isLost = key in (call.held.slots ?? {}) && (at.lost?.at ?? Infinity) < call.held.at;
-    if (isSame && areEqual && !isLost) root = at;
+    const isLost = (at.lost?.at ?? Infinity) < (root.held?.at ?? Infinity);
+    if (!isSame || !areEqual) continue;
+    if (isLost && mayHaveItAnew(root, key)) return root;
+    root = at;
   }
   return root;
+}
+
+/**
+ * Whether it may have got the same slot, or the lease that readers of its process share, after the call around it had
+ * lost the key: while it waited for another of its keys.
+ */
+function mayHaveItAnew(call: Call, key: string): boolean {
+  return key in (call.held?.slots ?? {}) || (isSeveral(call) && readsKey(call, key));
 }
 
 /**
