@@ -7,8 +7,6 @@ import type {
   AcquireReply,
   AdoptCommand,
   AdoptReply,
-  Busy,
-  Granted,
   LeaveCommand,
   LeaveReply,
   LockStore,
@@ -30,30 +28,20 @@ import { atMost } from '../../core/time/at-most.js';
 import type { Clock } from '../../core/time/clock.js';
 import { acquireOneByOne } from '../acquire-one-by-one.js';
 import type { RedisClient } from '../connection/server/redis-client.js';
-import type { RedisCommand } from '../connection/traffic/redis-command.js';
 import { KeepTime } from '../keep-time.js';
-import type { ReadReply } from '../read-outcome.js';
 import { LockScripts } from '../scripts/lock-scripts.js';
 import { RedisKeys } from '../scripts/redis-keys.js';
-import type { RedisScript } from '../scripts/redis-script.js';
 import { FENCE_KEEP_MS, START_MS } from '../store-defaults.js';
-import { OwedVotes } from './owed-votes.js';
+import { QuorumAdoptions } from './quorum-adoptions.js';
 import { QuorumInspector } from './quorum-inspector.js';
-import type { QuorumNode } from './quorum-node.js';
 import { QuorumNodes } from './quorum-nodes.js';
-import { pollNodes, type QuorumPoll } from './quorum-poll.js';
-import {
-  type GivenBack,
-  type NoVote,
-  type Prolonged,
-  QuorumReplies,
-  type Raised,
-  type Vote,
-} from './quorum-replies.js';
+import { QuorumRenewals } from './quorum-renewals.js';
+import type { GivenBack } from './quorum-replies.js';
+import { QuorumRequests } from './quorum-requests.js';
+import { QuorumRounds, type SplitReply } from './quorum-rounds.js';
 import { QuorumScripts } from './quorum-scripts.js';
-import { type VotedNumbers, votedNumbers } from './voted-numbers.js';
-import { VOTED_NUMBERS } from './votes.lua.js';
-import { type WaitingPlace, WaitingPlaces } from './waiting-places.js';
+import { type ToGiveBack, VotesGivenBack } from './votes-given-back.js';
+import { WaitingPlaces } from './waiting-places.js';
 
 export interface QuorumLockStoreOptions {
   /** One for each node, from whose options our own connections are made. */
@@ -75,27 +63,14 @@ export interface QuorumLockStoreOptions {
   readonly closeClients: () => Promise<void>;
 }
 
-/** A script with more keys would block a node for too long. */
-const LEASES_PER_SCRIPT = 100;
-
 /** The longest time that a command may take before its node counts as silent. */
 const LONGEST_COMMAND_MS = 5_000;
 
 /** The longest time that the answers of a round are awaited: a node that is silent must not keep the others waiting. */
 const LONGEST_ROUND_MS = 500;
 
-/** The pause after a round in which nobody got enough votes; it grows with each. */
-const SPLIT_PAUSE_MS = 8;
-const LONGEST_SPLIT_PAUSE_MS = 48;
-
-/** How often a single try, or an adoption, is repeated if others try at the same moment, so that nobody got enough. */
-const MOST_SPLITS = 5;
-
 /** How often the waiter that may take a key next looks whether it has come free, at least. */
 const TURN_PAUSE_MS = 25;
-
-type VoteReply = Vote | NoVote;
-type Ballot = QuorumPoll<QuorumNode, VoteReply>;
 
 /**
  * Keeps leases in an odd number of independent Redis masters. A lease counts when more than half of them have voted
@@ -113,17 +88,14 @@ export class QuorumLockStore implements LockStore {
   readonly commandTimeoutMs: number;
   readonly inspector: QuorumInspector;
   readonly #options: QuorumLockStoreOptions;
-  readonly #keys: RedisKeys;
-  readonly #scripts: QuorumScripts;
   readonly #nodes: QuorumNodes;
   readonly #rejoinAfterMs: number;
-  readonly #roundMs: number;
-  readonly #random: () => number;
   readonly #places = new WaitingPlaces();
-  /** The rounds under way, by their tokens. */
-  readonly #rounds = new Map<string, Promise<SplitReply>>();
-  readonly #owed: OwedVotes<QuorumNode>;
-  readonly #replies = new Map<QuorumNode, QuorumReplies>();
+  readonly #requests: QuorumRequests;
+  readonly #votes: VotesGivenBack;
+  readonly #rounds: QuorumRounds;
+  readonly #renewals: QuorumRenewals;
+  readonly #adoptions: QuorumAdoptions;
   #isRepeated = false;
   #latestScore = 0;
 
@@ -132,35 +104,37 @@ export class QuorumLockStore implements LockStore {
     const { rejoinAfterMs = leaseMs, random = Math.random } = options;
     this.#options = options;
     this.#rejoinAfterMs = rejoinAfterMs;
-    this.#random = random;
-    this.#keys = new RedisKeys(keyPrefix, true);
-    const { inboxPrefix } = this.#keys;
+    const keys = new RedisKeys(keyPrefix, true);
+    const { inboxPrefix } = keys;
     const youngMs = rejoinAfterMs === 0 ? 0 : longestLeaseMs(rejoinAfterMs);
-    this.#scripts = new QuorumScripts({ inboxPrefix, fenceKeepMs, youngMs });
+    const scripts = new QuorumScripts({ inboxPrefix, fenceKeepMs, youngMs });
     const acceptMs = acceptanceLeaseMs(leaseMs);
-    const scripts = new LockScripts({ inCluster: false, inboxPrefix, acceptMs, fenceKeepMs });
-    const { inspect, revoke, askHolder, answerQuestion, probe } = scripts;
+    const ofOne = new LockScripts({ inCluster: false, inboxPrefix, acceptMs, fenceKeepMs });
+    const { inspect, revoke, askHolder, answerQuestion, probe } = ofOne;
     this.commandTimeoutMs = Math.min(LONGEST_COMMAND_MS, Math.ceil(leaseMs / 3));
-    this.#roundMs = Math.min(LONGEST_ROUND_MS, this.commandTimeoutMs);
-    this.#owed = new OwedVotes(clock);
     this.#nodes = new QuorumNodes(
       clients,
       {
         clock,
-        keys: this.#keys,
+        keys,
         processId: this.processId,
-        scripts: [...this.#scripts.all, inspect, revoke, askHolder, answerQuestion, probe],
+        scripts: [...scripts.all, inspect, revoke, askHolder, answerQuestion, probe],
         probe,
         timeLimitMs: this.commandTimeoutMs,
         leaseMs,
         pingEveryMs: safetyIntervalMs(leaseMs),
       },
-      scripts,
+      ofOne,
       youngMs,
     );
-    for (const node of this.#nodes.all)
-      this.#replies.set(node, new QuorumReplies(node.address, rejoinAfterMs));
-    this.inspector = new QuorumInspector(this.#nodes, clock, this.commandTimeoutMs);
+    const roundMs = Math.min(LONGEST_ROUND_MS, this.commandTimeoutMs);
+    const nodes = this.#nodes;
+    this.#requests = new QuorumRequests({ nodes, scripts, keys, clock, roundMs, rejoinAfterMs });
+    this.#votes = new VotesGivenBack(this.#requests, Math.max(leaseMs, rejoinAfterMs));
+    this.#rounds = new QuorumRounds(this.#requests, this.#votes, this.#places, random);
+    this.#renewals = new QuorumRenewals(this.#requests, this.#votes);
+    this.#adoptions = new QuorumAdoptions(this.#requests, this.#votes, this.#rounds);
+    this.inspector = new QuorumInspector(nodes, clock, this.commandTimeoutMs);
   }
 
   get address(): string {
@@ -208,7 +182,7 @@ export class QuorumLockStore implements LockStore {
           storeBack: () => listener.storeBack(),
           nodeLost: (cause, node) => listener.nodeLost?.(cause, node),
           nodeBack: (node) => listener.nodeBack?.(node),
-          nodeReturned: (node) => this.#owed.settle(node),
+          nodeReturned: (node) => this.#votes.settle(node),
           mayEvict: (policy) => listener.mayEvict(policy),
         },
         limitMs,
@@ -245,7 +219,7 @@ export class QuorumLockStore implements LockStore {
     // Nobody here waits any more: others must not wait until the turn is over.
     const { key, token: place } = message;
     for (const node of this.#nodes.all)
-      void this.#giveBack(node, { key, token: '', place, tells: true });
+      void this.#votes.from(node, { key, token: '', place, tells: true });
   }
 
   // ---- rounds -----------------------------------------------------------------------------------------------
@@ -253,9 +227,9 @@ export class QuorumLockStore implements LockStore {
   acquire({ key, token, leaseMs, nowait, position }: AcquireCommand): Promise<AcquireReply> {
     const refusal = this.#refusalOf(key, token, leaseMs);
     if (refusal !== undefined) return Promise.resolve(refusal);
-    if (nowait) return this.#tryRepeatedly({ key, token, leaseMs });
+    if (nowait) return this.#rounds.tryRepeatedly({ key, token, leaseMs });
     const waiting = this.#places.take(token, position ?? this.#newScore());
-    return this.#round({ key, token, leaseMs, waiting }).then((reply) => {
+    return this.#rounds.hold({ key, token, leaseMs, waiting }).then((reply) => {
       if (isUntried(reply)) this.#places.leave(waiting); // nobody takes it back
       return reply;
     });
@@ -264,7 +238,7 @@ export class QuorumLockStore implements LockStore {
   async recheck(command: RecheckCommand): Promise<RecheckReply> {
     const { key, token, newToken, leaseMs, position } = command;
     const waiting = this.#places.take(newToken, position, token);
-    const reply = await this.#round({ key, token: newToken, leaseMs, waiting });
+    const reply = await this.#rounds.hold({ key, token: newToken, leaseMs, waiting });
     // The waiter goes on with its old token.
     if (isUntried(reply)) this.#places.take(token, position, newToken);
     return reply as RecheckReply; // without a place, it would be busy
@@ -298,147 +272,12 @@ export class QuorumLockStore implements LockStore {
     return (this.#latestScore = Math.max(this.#latestScore + 1, now));
   }
 
-  /** A single try that fails because another one came at the same moment is repeated: one of them shall succeed. */
-  async #tryRepeatedly(asked: Asked): Promise<AcquireReply> {
-    for (let tries = 1; ; tries++) {
-      const reply = await this.#round(asked);
-      if (reply.kind !== 'busy' || !reply.wasSplit || tries === MOST_SPLITS) return reply;
-      await this.#pause(1 + this.#random() * SPLIT_PAUSE_MS * tries);
-    }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void this.#options.clock.after(ms, resolve));
-  }
-
-  #round(asked: Asked): Promise<SplitReply> {
-    const { token } = asked;
-    const reply = this.#vote(asked).then((outcome) => {
-      this.#rounds.delete(token);
-      if (outcome.kind === 'granted' && asked.waiting !== undefined)
-        this.#places.leave(asked.waiting);
-      return outcome;
-    });
-    this.#rounds.set(token, reply);
-    return reply;
-  }
-
-  async #vote(asked: Asked): Promise<SplitReply> {
-    const { key, token, leaseMs, waiting } = asked;
-    const { needed, all } = this.#nodes;
-    const most = all.length - needed;
-    const args = [token, leaseMs, waiting?.place ?? '', waiting?.score ?? ''];
-    let handle: ((node: QuorumNode, reply: VoteReply | Unknown) => void) | undefined;
-    const early: [QuorumNode, VoteReply | Unknown][] = [];
-    const late = (node: QuorumNode, reply: VoteReply | Unknown): void => {
-      if (handle === undefined) early.push([node, reply]);
-      else handle(node, reply);
-    };
-    const poll: Ballot = await this.#poll<VoteReply>(
-      (node) => this.#ballotOf(node, this.#scripts.vote, key, args),
-      (ballot) => {
-        const votes = ballot.count(isVote);
-        if (votes >= needed || ballot.count(isNo) > most) return true;
-        return votes + ballot.pending < needed && ballot.answered >= needed;
-      },
-      late,
-    );
-    const votes = poll.answers().filter(isVote);
-    if (votes.length >= needed) {
-      const numbers = await this.#numbersFor(key, token, leaseMs, votes);
-      if (numbers !== undefined) {
-        handle = (node, reply) => this.#leaveWhere(node, reply, asked);
-        for (const [node, reply] of [...poll.replies, ...early]) handle(node, reply);
-        return grantOf(token, numbers, votes);
-      }
-    }
-    handle = (node, reply) => this.#takeBackVote(node, reply, asked);
-    for (const [node, reply] of [...poll.replies, ...early]) handle(node, reply);
-    return this.#lostRound(asked, poll, votes.length);
-  }
-
-  /** The vote of a node that cannot vote now is none, although it may have given it. */
-  async #ballotOf(
-    node: QuorumNode,
-    script: RedisScript,
-    key: string,
-    args: readonly (string | number)[],
-  ): Promise<VoteReply | Unknown> {
-    const reply = await this.#run(node, script, [key], args, (answer) =>
-      this.#repliesOf(node).vote(answer),
-    );
-    if (reply.kind !== 'vote' || node.mayVote) return reply;
-    return { kind: 'unknown', cause: node.noVote };
-  }
-
-  /** @returns undefined if the number could not be stored by enough nodes */
-  async #numbersFor(
-    key: string,
-    token: string,
-    leaseMs: number,
-    votes: readonly Vote[],
-  ): Promise<VotedNumbers | undefined> {
-    const { needed } = this.#nodes;
-    const { first, last } = votedNumbers(votes, needed);
-    if (last >= first) return { first, last };
-    const raised = first + VOTED_NUMBERS;
-    const poll = await this.#poll<Raised>(
-      (node) =>
-        this.#run(node, this.#scripts.raise, [key], [token, raised, leaseMs], (reply) =>
-          this.#repliesOf(node).raised(reply),
-        ),
-      (stored) => stored.count(({ kind }) => kind === 'raised') >= needed,
-    );
-    const isStored = poll.count(({ kind }) => kind === 'raised') >= needed;
-    return isStored ? { first, last: raised } : undefined;
-  }
-
-  /** Gives back what a round that was lost has got, or may have got, from a node. */
-  #takeBackVote(
-    node: QuorumNode,
-    reply: VoteReply | Unknown,
-    { key, token, leaseMs, waiting }: Asked,
-  ): void {
-    if (reply.kind === 'no' || (reply.kind === 'unknown' && reply.neverRan === true)) return;
-    const used = reply.kind === 'vote' ? reply.first - 1 : undefined;
-    // It comes back to its place, unless its request has ended.
-    const isWaiting = waiting !== undefined && this.#places.of(token) === waiting;
-    const place = isWaiting ? { place: waiting.place, score: waiting.score } : {};
-    this.#sureGiveBack(node, { key, token, used, ...place }, leaseMs);
-  }
-
-  /** Leaves the line of a node that has not voted for the lease that we have. */
-  #leaveWhere(node: QuorumNode, reply: VoteReply | Unknown, { key, waiting }: Asked): void {
-    if (waiting === undefined || reply.kind === 'vote') return;
-    void this.#giveBack(node, { key, token: '', place: waiting.place });
-  }
-
-  #lostRound({ key, token, waiting }: Asked, poll: Ballot, votes: number): SplitReply {
-    const { needed, all } = this.#nodes;
-    const noes = poll.answers().filter(isNo);
-    const isTaken = noes.length > all.length - needed;
-    if (votes >= needed || poll.answered < needed) return this.#unknown('acquire', key, poll);
-    // When so many of those that others have are free, enough can be.
-    const ends = noes.map(({ remainingMs }) => remainingMs).sort((a, b) => a - b);
-    const remainingMs = ends[Math.max(0, needed - votes - 1)] ?? ends.at(-1) ?? 0;
-    const foreign = noes.filter(({ isForeign }) => isForeign).length > all.length - needed;
-    if (waiting === undefined)
-      return isTaken
-        ? { kind: 'busy', remainingMs, foreign }
-        : { kind: 'busy', remainingMs, wasSplit: true };
-    const queued = { kind: 'queued', token, position: waiting.score, foreign } as const;
-    if (isTaken) return { ...queued, remainingMs };
-    // Nobody has got the key, and nobody tells us: those that came at the same moment try again at different ones.
-    const pauseMs = (1 + this.#random() * (SPLIT_PAUSE_MS - 1)) * ++waiting.tries;
-    return { ...queued, remainingMs: Math.min(LONGEST_SPLIT_PAUSE_MS, pauseMs) };
-  }
-
   // ---- keeping ----------------------------------------------------------------------------------------------
 
   /** A lease that would be longer than a node stays without a vote after a restart is not prolonged at all. */
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
     const usual = commands.filter(({ leaseMs }) => !this.#isTooLong(leaseMs));
-    const renewed = this.#renewUsual(usual);
+    const renewed = this.#renewals.renew(usual);
     let i = 0;
     return commands.map(({ key, leaseMs }) => {
       if (!this.#isTooLong(leaseMs)) return renewed[i++] as Promise<RenewReply>;
@@ -449,144 +288,10 @@ export class QuorumLockStore implements LockStore {
     });
   }
 
-  #renewUsual(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
-    const replies: Promise<RenewReply>[] = [];
-    for (let from = 0; from < commands.length; from += LEASES_PER_SCRIPT) {
-      const portion = commands.slice(from, from + LEASES_PER_SCRIPT);
-      const renewed = this.#renewPortion(portion);
-      replies.push(...portion.map((_, i) => renewed.then((all) => all[i] as RenewReply)));
-    }
-    return replies;
-  }
-
-  async #renewPortion(commands: readonly RenewCommand[]): Promise<readonly RenewReply[]> {
-    const replies = await this.#renewOnce(commands);
-    const again = commands.filter((_, i) => replies[i]?.kind === 'again');
-    // A vote that a node has taken back counts from the next renewal on, which may follow at once.
-    const second = again.length === 0 ? [] : await this.#renewOnce(again);
-    return replies.map((reply, i) => {
-      const last =
-        reply.kind === 'again' ? second[again.indexOf(commands[i] as RenewCommand)] : reply;
-      if (last?.kind !== 'again') return last as RenewReply;
-      const reason = 'too few nodes have kept it, and some have taken it back';
-      const { key } = commands[i] as RenewCommand;
-      return {
-        kind: 'unknown',
-        cause: new LockStoreError(`Cannot renew '${key}': ${reason}`, key),
-      };
-    });
-  }
-
-  async #renewOnce(
-    commands: readonly RenewCommand[],
-  ): Promise<readonly (RenewReply | { readonly kind: 'again' })[]> {
-    const { needed, all } = this.#nodes;
-    const most = all.length - needed;
-    const keys = commands.map(({ key }) => key);
-    const args = commands.flatMap(({ token, leaseMs, used }) => [
-      token,
-      leaseMs,
-      used === 0 ? 0 : lastAfter(used),
-    ]);
-    interface Answers {
-      readonly kind: 'answers';
-      readonly each: readonly (Prolonged | Unknown)[];
-    }
-    const countOf = (
-      poll: QuorumPoll<QuorumNode, Answers>,
-      i: number,
-      kind: Prolonged['kind'],
-    ): number => poll.count(({ each }) => each[i]?.kind === kind);
-    // A node that has taken it back had lost it: with so many, others may have had the key meanwhile.
-    const without = (poll: QuorumPoll<QuorumNode, Answers>, i: number): number =>
-      countOf(poll, i, 'no') + countOf(poll, i, 'again');
-    const action = keys.length === 1 ? undefined : `renew ${keys.length} leases`;
-    const poll = await this.#poll<Answers>(
-      (node) =>
-        this.#run(
-          node,
-          this.#scripts.renew,
-          keys,
-          args,
-          (reply) => ({
-            kind: 'answers',
-            each: this.#repliesOf(node).renewed(reply, keys.length),
-          }),
-          action,
-        ),
-      (answers) =>
-        keys.every(
-          (_, i) => countOf(answers, i, 'renewed') >= needed || without(answers, i) > most,
-        ),
-    );
-    return commands.map(({ key, token, used }, i) => {
-      const renewed = countOf(poll, i, 'renewed');
-      const waiters = Math.max(0, ...poll.answers().map(({ each }) => waitersIn(each[i])));
-      if (renewed >= needed)
-        return { kind: 'renewed', waiters, blockEnd: used === 0 ? 0 : lastAfter(used) };
-      if (without(poll, i) > most) {
-        for (const node of all) void this.#giveBack(node, { key, token });
-        return { kind: 'lost' };
-      }
-      if (renewed + countOf(poll, i, 'again') >= needed) return { kind: 'again' };
-      const failures = poll.answers().flatMap(({ each }) => {
-        const reply = each[i];
-        return reply?.kind === 'unknown' ? [reply] : [];
-      });
-      return this.#unknown('renew', key, poll, failures);
-    });
-  }
-
   async adopt(command: AdoptCommand): Promise<AdoptReply> {
     const { key, newToken, leaseMs } = command;
     const refusal = this.#refusalOf(key, newToken, leaseMs);
-    if (refusal !== undefined) return refusal;
-    for (let tries = 1; ; tries++) {
-      const reply = await this.#adoptOnce(command);
-      if (reply.kind !== 'split') return reply;
-      if (tries === MOST_SPLITS) {
-        const reason = 'another process has tried to adopt it at the same time';
-        const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
-        return { kind: 'unknown', cause };
-      }
-      await this.#pause(1 + this.#random() * SPLIT_PAUSE_MS * tries);
-    }
-  }
-
-  /** Adopts the votes of enough nodes, or gives them back to the old token. */
-  async #adoptOnce(command: AdoptCommand): Promise<AdoptReply | { readonly kind: 'split' }> {
-    const { key, token, newToken, leaseMs, used } = command;
-    const { needed, all } = this.#nodes;
-    const most = all.length - needed;
-    const sentAt = this.#options.clock.now();
-    const undo = (node: QuorumNode, reply: VoteReply | Unknown): void => {
-      if (reply.kind !== 'vote') return;
-      const leftMs = Math.floor(reply.beforeMs - (this.#options.clock.now() - sentAt));
-      if (leftMs <= 0) return this.#sureGiveBack(node, { key, token: newToken }, leaseMs);
-      void this.#run(node, this.#scripts.undoAdopt, [key], [token, newToken, leftMs], (answer) =>
-        this.#repliesOf(node).raised(answer),
-      );
-    };
-    let isWon = false;
-    const args = [token, newToken, leaseMs, used];
-    const poll: Ballot = await this.#poll<VoteReply>(
-      (node) => this.#ballotOf(node, this.#scripts.adopt, key, args),
-      (ballot) => ballot.count(isVote) >= needed || ballot.count(isNo) > most,
-      (node, reply) => {
-        if (!isWon) undo(node, reply);
-      },
-    );
-    const votes = poll.answers().filter(isVote);
-    if (votes.length >= needed) {
-      const numbers = await this.#numbersFor(key, newToken, leaseMs, votes);
-      if (numbers !== undefined) {
-        isWon = true;
-        return grantOf(newToken, numbers, votes);
-      }
-    }
-    for (const [node, reply] of poll.replies) undo(node, reply);
-    if (poll.answered < needed || votes.length >= needed) return this.#unknown('adopt', key, poll);
-    return votes.length === 0 && poll.count(isNo) > most ? { kind: 'lost' } : { kind: 'split' };
+    return refusal ?? (await this.#adoptions.adopt(command));
   }
 
   // ---- giving back ------------------------------------------------------------------------------------------
@@ -615,38 +320,43 @@ export class QuorumLockStore implements LockStore {
         foreign: false,
         wasLost,
       };
-    const asked = (await this.#round({ key, token: newToken, leaseMs, waiting })) as RecheckReply;
+    const asked = (await this.#rounds.hold({
+      key,
+      token: newToken,
+      leaseMs,
+      waiting,
+    })) as RecheckReply;
     return asked.kind === 'unknown' ? { ...asked, wasReleased: !wasLost } : { ...asked, wasLost };
   }
 
   async #release(
     what: ToGiveBack,
   ): Promise<{ readonly reply: ReleaseReply; readonly next: readonly string[] }> {
-    const { needed, all } = this.#nodes;
-    const most = all.length - needed;
+    const { most } = this.#requests;
+    const { needed } = this.#nodes;
     const wasOurs = (reply: GivenBack): boolean => reply.wasOurs;
     const wasNot = (reply: GivenBack): boolean => !reply.wasOurs;
-    const poll = await this.#giveBackAll(
+    const poll = await this.#votes.fromAll(
       { ...what, tells: true },
       (answers) => answers.count(wasOurs) >= needed || answers.count(wasNot) > most,
     );
     const next = poll.answers().map((reply) => reply.next);
     if (poll.count(wasOurs) >= needed) return { reply: { kind: 'released' }, next };
     if (poll.count(wasNot) > most) return { reply: { kind: 'lost' }, next };
-    return { reply: this.#unknown('release', what.key, poll), next };
+    return { reply: this.#requests.unknown('release', what.key, poll), next };
   }
 
   /** The last try of a waiter, after the one that may be in flight. */
   async leave({ key, tokens: [token, other], leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const waiting = this.#places.of(other ?? token) ?? this.#places.of(token);
-    const before = other === undefined ? undefined : await this.#rounds.get(other);
+    const before = other === undefined ? undefined : await this.#rounds.underWay(other);
     if (before?.kind === 'granted') return before;
-    const reply = await this.#round({ key, token, leaseMs, waiting });
+    const reply = await this.#rounds.hold({ key, token, leaseMs, waiting });
     if (reply.kind === 'granted' || reply.kind === 'unknown') return reply;
     if (waiting !== undefined) this.#places.leave(waiting);
     const place = waiting?.place;
     for (const node of this.#nodes.all)
-      void this.#giveBack(node, { key, token, other, place, tells: true });
+      void this.#votes.from(node, { key, token, other, place, tells: true });
     return { kind: 'left' };
   }
 
@@ -667,158 +377,14 @@ export class QuorumLockStore implements LockStore {
     const keep = new KeepTime(this.#options.clock, keepMs);
     const isKeptFree = keepMs > 0;
     const { needed } = this.#nodes;
-    const poll = await this.#giveBackAll(
+    const poll = await this.#votes.fromAll(
       { key, token, other, used, keep, isKeptFree, place, tells: true },
       ({ answered }) => answered >= needed,
     );
-    return poll.answered >= needed ? { kind: 'left' } : this.#unknown('take back', key, poll);
+    return poll.answered >= needed
+      ? { kind: 'left' }
+      : this.#requests.unknown('take back', key, poll);
   }
-
-  async #giveBackAll(
-    what: ToGiveBack,
-    isDecided: (poll: QuorumPoll<QuorumNode, GivenBack>) => boolean,
-  ): Promise<QuorumPoll<QuorumNode, GivenBack>> {
-    const { leaseMs } = this.#options;
-    const failed = (node: QuorumNode, reply: GivenBack | Unknown): void => {
-      if (reply.kind === 'unknown') this.#owe(node, what, Math.max(leaseMs, this.#rejoinAfterMs));
-    };
-    const ask = (node: QuorumNode): Promise<GivenBack | Unknown> => this.#giveBack(node, what);
-    const poll = await this.#poll(ask, isDecided, failed);
-    for (const [node, reply] of poll.replies) failed(node, reply);
-    return poll;
-  }
-
-  #sureGiveBack(node: QuorumNode, what: ToGiveBack, leaseMs: number): void {
-    void this.#giveBack(node, what).then((reply) => {
-      if (reply.kind === 'unknown') this.#owe(node, what, leaseMs);
-    });
-  }
-
-  /** @param ms after which the vote has ended in any case */
-  #owe(node: QuorumNode, what: ToGiveBack, ms: number): void {
-    const until = this.#options.clock.now() + ms;
-    this.#owed.add(node, what.token, until, async () => {
-      const reply = await this.#giveBack(node, what);
-      return reply.kind !== 'unknown';
-    });
-  }
-
-  #giveBack(node: QuorumNode, what: ToGiveBack): Promise<GivenBack | Unknown> {
-    const { key, token, other = '', used, keep, isKeptFree, place = '', score = '', tells } = what;
-    const args = (): Arguments => [
-      token,
-      other,
-      used === undefined || used === 0 ? '' : used,
-      keep?.leftMs ?? 0,
-      isKeptFree === true ? 1 : 0,
-      place,
-      score,
-      tells === true ? 1 : 0,
-    ];
-    return this.#run(node, this.#scripts.giveBack, [key], args, (reply, mayHaveRunBefore) =>
-      this.#repliesOf(node).givenBack(reply, mayHaveRunBefore),
-    );
-  }
-
-  // ---- asking -----------------------------------------------------------------------------------------------
-
-  #poll<Reply extends { readonly kind: string }>(
-    ask: (node: QuorumNode) => Promise<Reply | Unknown>,
-    isDecided: (poll: QuorumPoll<QuorumNode, Reply>) => boolean,
-    late?: (node: QuorumNode, reply: Reply | Unknown) => void,
-  ): Promise<QuorumPoll<QuorumNode, Reply>> {
-    const { clock } = this.#options;
-    const terms = { nodes: this.#nodes.all, clock, limitMs: this.#roundMs, ask, isDecided };
-    return pollNodes<QuorumNode, Reply>(late === undefined ? terms : { ...terms, late });
-  }
-
-  #run<Reply>(
-    node: QuorumNode,
-    script: RedisScript,
-    keys: readonly string[],
-    args: Arguments | (() => Arguments),
-    read: ReadReply<Reply>,
-    action = `${script.name} '${keys[0]}'`,
-  ): Promise<Reply | Unknown> {
-    const redisKeys = keys.flatMap((key) => this.#keys.of(key).slice(0, 3));
-    const command: RedisCommand = {
-      action,
-      keys,
-      send: (redis, whole) =>
-        script.send(redis, redisKeys, typeof args === 'function' ? args() : args, whole),
-    };
-    return node.run(command, read);
-  }
-
-  #repliesOf(node: QuorumNode): QuorumReplies {
-    return this.#replies.get(node) as QuorumReplies;
-  }
-
-  /** @param failures those of a part of what was asked */
-  #unknown<Reply extends { readonly kind: string }>(
-    action: string,
-    key: string,
-    poll: QuorumPoll<QuorumNode, Reply>,
-    failures: readonly Unknown[] = [],
-  ): Unknown {
-    const { all, needed } = this.#nodes;
-    const unknowns = [...poll.unknowns(), ...failures];
-    const reasons = all.flatMap((node) => {
-      const reply = poll.replies.get(node);
-      if (reply === undefined) return `${node.address}: no answer within ${this.#roundMs} ms`;
-      if (reply.kind !== 'unknown') return [];
-      return `${node.address}: ${(reply as Unknown).cause.message.replace(/^Cannot [^:]*: /, '')}`;
-    });
-    reasons.push(...failures.map(({ cause }) => cause.message));
-    const why = reasons.length === 0 ? '' : `: ${[...new Set(reasons)].join('; ')}`;
-    const counted = `${needed} of the ${all.length} nodes of the quorum must agree, and too few have${why}`;
-    const [first] = unknowns;
-    const cause = new LockStoreError(`Cannot ${action} '${key}': ${counted}`, key, {
-      cause: first?.cause,
-    });
-    const most = all.length - needed;
-    const areMost = (is: (unknown: Unknown) => boolean | undefined): boolean =>
-      unknowns.filter((unknown) => is(unknown) === true).length > most;
-    return {
-      kind: 'unknown',
-      cause,
-      isLasting: areMost(({ isLasting }) => isLasting),
-      isRefused: areMost(({ isRefused }) => isRefused),
-      neverRan:
-        unknowns.length === all.length && unknowns.every(({ neverRan }) => neverRan === true),
-    };
-  }
-}
-
-type Arguments = readonly (string | number)[];
-
-/** What is asked for in a round. */
-interface Asked {
-  readonly key: string;
-  readonly token: string;
-  readonly leaseMs: number;
-  /** Its place in line; undefined for a single try. */
-  readonly waiting?: WaitingPlace | undefined;
-}
-
-/** The reply to a single try may say that nobody has got the key. */
-type SplitReply = Exclude<AcquireReply, Busy> | (Busy & { readonly wasSplit?: boolean });
-
-interface ToGiveBack {
-  readonly key: string;
-  /** '' if only a place is given back. */
-  readonly token: string;
-  readonly other?: string | undefined;
-  /** The highest number used. @default 0: not known */
-  readonly used?: number | undefined;
-  readonly keep?: KeepTime;
-  /** Whether the key is kept even if it is free. */
-  readonly isKeptFree?: boolean;
-  readonly place?: string | undefined;
-  /** With which the place is taken again. @default it is left */
-  readonly score?: number | undefined;
-  /** Whether the next in line is told. */
-  readonly tells?: boolean;
 }
 
 /** Whether no node has carried anything out. */
@@ -826,29 +392,7 @@ function isUntried(reply: SplitReply | ReleaseReply): boolean {
   return reply.kind === 'unknown' && reply.neverRan === true;
 }
 
-function isVote(reply: VoteReply): reply is Vote {
-  return reply.kind === 'vote';
-}
-
-function isNo(reply: VoteReply): reply is NoVote {
-  return reply.kind === 'no';
-}
-
 /** Renewals may ask for a little more than the lease, for what is to last for nearly all of it. */
 function longestLeaseMs(rejoinAfterMs: number): number {
   return Math.ceil(rejoinAfterMs * 1.05) + 100;
-}
-
-/** A renewal lets the holder use as many numbers as a vote. */
-function lastAfter(used: number): number {
-  return used + 1 + VOTED_NUMBERS;
-}
-
-function waitersIn(reply: Prolonged | Unknown | undefined): number {
-  return reply === undefined || reply.kind === 'unknown' ? 0 : reply.waiters;
-}
-
-function grantOf(token: string, { first, last }: VotedNumbers, votes: readonly Vote[]): Granted {
-  const waiters = Math.max(...votes.map((vote) => vote.waiters));
-  return { kind: 'granted', token, fence: first, blockEnd: last, waiters };
 }

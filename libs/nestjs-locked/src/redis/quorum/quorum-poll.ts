@@ -5,7 +5,9 @@ import type { Clock } from '../../core/time/clock.js';
 /** What the nodes of a quorum have answered to the same command so far. No answer is none: never a no. */
 export class QuorumPoll<Node, Reply extends { readonly kind: string }> {
   readonly replies = new Map<Node, Reply | Unknown>();
+  readonly #late = new Map<Node, Reply | Unknown>();
   readonly #size: number;
+  #handle: ((node: Node, reply: Reply | Unknown) => void) | undefined;
 
   constructor(size: number) {
     this.#size = size;
@@ -32,6 +34,18 @@ export class QuorumPoll<Node, Reply extends { readonly kind: string }> {
   unknowns(): Unknown[] {
     return [...this.replies.values()].filter((reply): reply is Unknown => reply.kind === 'unknown');
   }
+
+  /** Handles each reply, those that are still to come as well. */
+  handleEach(handle: (node: Node, reply: Reply | Unknown) => void): void {
+    this.#handle = handle;
+    for (const [node, reply] of [...this.replies, ...this.#late]) handle(node, reply);
+  }
+
+  /** A reply that comes after the end changes nothing. */
+  addLate(node: Node, reply: Reply | Unknown): void {
+    if (this.#handle === undefined) this.#late.set(node, reply);
+    else this.#handle(node, reply);
+  }
 }
 
 export interface PollTerms<Node, Reply extends { readonly kind: string }> {
@@ -43,15 +57,13 @@ export interface PollTerms<Node, Reply extends { readonly kind: string }> {
   readonly ask: (node: Node) => Promise<Reply | Unknown>;
   /** Whether further answers would change nothing. */
   readonly isDecided: (poll: QuorumPoll<Node, Reply>) => boolean;
-  /** Receives each answer that comes after the end. @default it is ignored */
-  readonly late?: (node: Node, reply: Reply | Unknown) => void;
 }
 
 /** Asks all nodes at once. @returns what they have answered when it is decided, or when the time is over */
 export function pollNodes<Node, Reply extends { readonly kind: string }>(
   terms: PollTerms<Node, Reply>,
 ): Promise<QuorumPoll<Node, Reply>> {
-  const { nodes, clock, limitMs, ask, isDecided, late } = terms;
+  const { nodes, clock, limitMs, ask, isDecided } = terms;
   const poll = new QuorumPoll<Node, Reply>(nodes.length);
   return new Promise((resolve) => {
     let isOver = false;
@@ -63,7 +75,7 @@ export function pollNodes<Node, Reply extends { readonly kind: string }>(
     const cancel = afterSilence(clock, limitMs, end);
     for (const node of nodes) {
       void ask(node).then((reply) => {
-        if (isOver) return late?.(node, reply);
+        if (isOver) return poll.addLate(node, reply);
         poll.replies.set(node, reply);
         if (poll.pending === 0 || isDecided(poll)) end();
       });

@@ -1,0 +1,72 @@
+import { LockStoreError } from '../../core/lock.errors.js';
+import type { AdoptCommand, AdoptReply, Unknown } from '../../core/store/lock-store.js';
+import type { QuorumNode } from './quorum-node.js';
+import type { QuorumRequests } from './quorum-requests.js';
+import {
+  type Ballot,
+  grantOf,
+  isNo,
+  isVote,
+  MOST_SPLITS,
+  type QuorumRounds,
+  type VoteReply,
+} from './quorum-rounds.js';
+import type { VotesGivenBack } from './votes-given-back.js';
+
+/** Adoptions of leases that were detached: the votes of their nodes go over to another token. */
+export class QuorumAdoptions {
+  readonly #requests: QuorumRequests;
+  readonly #votes: VotesGivenBack;
+  readonly #rounds: QuorumRounds;
+
+  constructor(requests: QuorumRequests, votes: VotesGivenBack, rounds: QuorumRounds) {
+    this.#requests = requests;
+    this.#votes = votes;
+    this.#rounds = rounds;
+  }
+
+  async adopt(command: AdoptCommand): Promise<AdoptReply> {
+    const { key } = command;
+    for (let tries = 1; ; tries++) {
+      const reply = await this.#adoptOnce(command);
+      if (reply.kind !== 'split') return reply;
+      if (tries === MOST_SPLITS) {
+        const reason = 'another process has tried to adopt it at the same time';
+        const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
+        return { kind: 'unknown', cause };
+      }
+      await this.#rounds.pauseAfter(tries);
+    }
+  }
+
+  /** Adopts the votes of enough nodes, or gives them back to the old token. */
+  async #adoptOnce(command: AdoptCommand): Promise<AdoptReply | { readonly kind: 'split' }> {
+    const { key, token, newToken, leaseMs, used } = command;
+    const { most, scripts, clock } = this.#requests;
+    const { needed } = this.#requests.nodes;
+    const sentAt = clock.now();
+    const undo = (node: QuorumNode, reply: VoteReply | Unknown): void => {
+      if (reply.kind !== 'vote') return;
+      const leftMs = Math.floor(reply.beforeMs - (clock.now() - sentAt));
+      if (leftMs <= 0) return this.#votes.surelyFrom(node, { key, token: newToken }, leaseMs);
+      const args = [token, newToken, leftMs];
+      void this.#requests.run(node, scripts.undoAdopt, [key], args, (answer) =>
+        this.#requests.repliesOf(node).raised(answer),
+      );
+    };
+    const args = [token, newToken, leaseMs, used];
+    const poll: Ballot = await this.#requests.poll<VoteReply>(
+      (node) => this.#rounds.ballotOf(node, scripts.adopt, key, args),
+      (ballot) => ballot.count(isVote) >= needed || ballot.count(isNo) > most,
+    );
+    const votes = poll.answers().filter(isVote);
+    if (votes.length >= needed) {
+      const numbers = await this.#rounds.numbersFor(key, newToken, leaseMs, votes);
+      if (numbers !== undefined) return grantOf(newToken, numbers, votes);
+    }
+    poll.handleEach(undo);
+    if (poll.answered < needed || votes.length >= needed)
+      return this.#requests.unknown('adopt', key, poll);
+    return votes.length === 0 && poll.count(isNo) > most ? { kind: 'lost' } : { kind: 'split' };
+  }
+}
