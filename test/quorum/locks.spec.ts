@@ -109,7 +109,7 @@ describe('locks in a quorum', () => {
   });
 
   it('are freed by one error if calls of several processes wait for each other [G54]', async () => {
-    const options = { leaseMs: 1_500, waitMs: 30_000 };
+    const options = { leaseMs: 5_000, waitMs: 30_000 };
     const services = [
       await openQuorumLocks(quorum.urls, options),
       await openQuorumLocks(quorum.urls, options),

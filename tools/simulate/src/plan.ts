@@ -145,7 +145,7 @@ export function planOf(seed: number): Plan {
   const fenceKeepMs = !isClockSet && random.chance(0.2) ? 0 : undefined;
   const calls = new CallPlanner(random, keys, calmAtMs, leaseMs, faults);
   const later = new SeededRandom(seed ^ LATER);
-  if (later.chance(0.1)) {
+  if (later.chance(0.1) && !isPolling) {
     const atMs = later.between(0, calmAtMs - 1);
     const forMs = later.pick([leaseMs / 3, leaseMs, 2 * leaseMs, 5_000]);
     faults.push({ what: 'refuse writes', atMs, forMs, which: 0 });
