@@ -18,9 +18,7 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     // A call for several keys may hold one of them while it waits for the others.
     const since = call.keys.length > 1 ? call.calledAt : call.entered;
     if (since === undefined) return [];
-    const { leftAt, endedAt, freeAt } = call;
-    const isReleased = freeAt === leftAt || freeAt === endedAt;
-    return [{ from: since.at, until: isReleased ? freeAt : calm.endInServer(since.at, freeAt) }];
+    return [{ from: since.at, until: takenUntil(call, since.at, calm) }];
   });
   // A process that has died may wait in several places: for the key alone, as a reader, and for permits.
   const places = calls.some(({ reads }) => reads) ? 2 : 1;
@@ -31,7 +29,7 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     ).length;
   const closedToReaders = calls
     .filter(({ reads }) => !reads)
-    .map(({ calledAt, freeAt }) => ({ from: calledAt.at, until: freeAt }));
+    .map((call) => ({ from: call.calledAt.at, until: takenUntil(call, call.calledAt.at, calm) }));
   return calls.flatMap((call) => {
     const from = call.calledAt.at;
     const until = call.entered?.at ?? call.endedAt;
@@ -57,6 +55,12 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const text = `${call.name} waited for '${key}', which was free${call.reads ? ' to readers' : ''} for ${freeMs} ms`;
     return [{ rule: 'a free key is served', at: until, text }];
   });
+}
+
+/** What is not released ends by the clock of the server. */
+function takenUntil({ leftAt, endedAt, freeAt }: Call, since: number, calm: Calm): number {
+  const isReleased = freeAt === leftAt || freeAt === endedAt;
+  return isReleased ? freeAt : calm.endInServer(since, freeAt);
 }
 
 /** When nothing was taken, between two moments. */

@@ -247,19 +247,21 @@ describe('a history', () => {
   });
 
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
-    const waits = (keepMs: number, until: number): string[] =>
+    const waits = (keepMs: number, until: number, mode = {}): string[] =>
       rulesBrokenBy(
         [0, 'p', 'called', { ...CALLED, keepMs }],
         [1, 'p', 'entered', entered(1)],
         [100, 'p', 'left'],
         [101, 'p', 'ended', { outcome: 'done' }],
         [keepMs === 0 ? 50 : 400, '', 'clock set back', { byMs: 12_000 }],
-        [9_000, 'q', 'called', { ...CALLED, waitMs: 30_000 }],
+        [9_000, 'q', 'called', { ...CALLED, ...mode, waitMs: 30_000 }],
         [until, 'q', 'entered', entered(2)],
         [until, 'q', 'left'],
         [until, 'q', 'ended', { outcome: 'done' }],
       );
     expect(waits(8_000, 20_100)).toEqual([]);
+    expect(waits(8_000, 20_100, { mode: 'shared' })).toEqual([]);
+    expect(waits(8_000, 22_500, { mode: 'shared' })).toEqual(['a free key is served']);
     expect(waits(8_000, 22_500)).toEqual(['a free key is served']);
     expect(waits(0, 11_500)).toEqual(['a free key is served']);
   });
