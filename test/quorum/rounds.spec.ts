@@ -46,7 +46,7 @@ describe('a round of votes', () => {
     const key = uniqueKey();
     await taken(key, [0, 1]);
     const me = new Party(own, key);
-    expect((await me.ask(me.token(), { nowait: true })).kind).toBe('busy');
+    expect((await me.ask(me.token(), { nowait: true, leaseMs: LEASE_MS })).kind).toBe('busy');
     await eventually(async () => expect((await holders(key))[2]).toBeNull());
     expect((await lasts(key))[2]).toBeLessThanOrEqual((Date.now() + 100) * 1_000);
     const waiting = await me.queued();
@@ -78,7 +78,7 @@ describe('a round of votes', () => {
     const me = new Party(late, key);
     proxy.delayAnswers(300);
     const from = performance.now();
-    expect((await me.ask(me.token(), { nowait: true })).kind).toBe('busy');
+    expect((await me.ask(me.token(), { nowait: true, leaseMs: LEASE_MS })).kind).toBe('busy');
     expect(performance.now() - from).toBeLessThan(250);
     await eventually(async () => expect((await holders(key))[2]).toContain(late.store.processId));
     await eventually(async () => expect((await holders(key))[2]).toBeNull());
