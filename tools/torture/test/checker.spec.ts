@@ -658,6 +658,9 @@ describe('the checker of torture: the terms of a hold', () => {
     const untold = /^a\/1 worked for 400 ms after the end of its hold of k, and was never told/;
     finds(untold, 'a/1 10-900 validUntil=500');
     clean('a/1 10-900 validUntil=500', 'a stalled 450-880');
+    const suspended = 'suspended 100-3000 of=a; a stalled 100-3001';
+    clean('a/1 10-4100 validUntil=500', suspended);
+    finds(/^a\/1 worked for 250 ms after the end/, 'a/1 10-4500 validUntil=500', suspended);
   });
 
   it('ends for one who acts, too, however long its process stood still', () => {

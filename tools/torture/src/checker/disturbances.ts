@@ -11,6 +11,8 @@ import { coveredMs, type Interval, overlaps } from './intervals.js';
 
 /** The time to connect again, to be queued again, and for a waiter to look once more. */
 const HEALING_MS = 3_500;
+/** Within which a process has noticed that its machine was suspended, and Redis has told it which leases are over. */
+export const WAKING_MS = 1_250;
 
 /** The longest pause before connecting again, and a round trip. */
 const RECONNECT_MS = 1_250;
@@ -144,12 +146,15 @@ export class Disturbances {
 
   /** How long, in the interval, the process was suspended, so that its own clock stood still. */
   suspendedMs(process: string, interval: Interval): number {
-    const suspends = this.faults.flatMap(({ at: from, until, forgets }) =>
-      typeof forgets === 'object' && 'process' in forgets && forgets.process === process
-        ? { from, until }
-        : [],
-    );
-    return coveredMs(interval, suspends);
+    return coveredMs(interval, this.#suspendsOf(process));
+  }
+
+  /** How long, in the interval, the process did nothing, or had not noticed yet that its machine was suspended. */
+  unawareMs(process: string, interval: Interval): number {
+    const wakings = this.#suspendsOf(process).map(({ until: from }) => {
+      return { from, until: from + WAKING_MS };
+    });
+    return coveredMs(interval, [...this.#stallsOf(process), ...wakings]);
   }
 
   /** The times at which waits for the key are excused, by what excuses them. */
@@ -244,6 +249,14 @@ export class Disturbances {
   /** How long, from then until then, the process did not stand still. Not positive if it was the other way round. */
   #ranMs(process: string, from: number, until: number): number {
     return until - from - this.stalledMs(process, { from, until });
+  }
+
+  #suspendsOf(process: string): Interval[] {
+    return this.faults.flatMap(({ at: from, until, forgets }) =>
+      typeof forgets === 'object' && 'process' in forgets && forgets.process === process
+        ? { from, until }
+        : [],
+    );
   }
 
   #stallsOf(process: string): readonly Stall[] {

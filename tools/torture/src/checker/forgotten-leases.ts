@@ -1,6 +1,6 @@
 import { type Fault, type Promoted, SLOW_ANSWERS } from '../history/entry.js';
 import { isSeveral } from './call.js';
-import type { Disturbances } from './disturbances.js';
+import { type Disturbances, WAKING_MS } from './disturbances.js';
 import { type Interval, overlaps } from './intervals.js';
 import type { Section } from './section.js';
 
@@ -16,7 +16,7 @@ const ROUNDING_MS = 5;
 const NOTICE_MS: Partial<Record<NonNullable<Fault['notice']>, number>> = {
   message: 1_000, // so long, a key that an operator took away stays taken
   reconnect: RECONNECT_MS + ROUND_TRIP_MS,
-  waking: 1_000 + ROUND_TRIP_MS,
+  waking: WAKING_MS,
 };
 
 /**
