@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { assembleParts } from '../../libs/nestjs-locked/src/core/engine/assemble-parts.js';
 import type { EngineParts } from '../../libs/nestjs-locked/src/core/lease/engine-parts.js';
 import { FencingNumbers } from '../../libs/nestjs-locked/src/core/lease/fencing-numbers.js';
+import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
 import { QueuesByKey } from '../../libs/nestjs-locked/src/core/queue/queues-by-key.js';
 import {
   resolveLockOptions,
@@ -294,6 +295,43 @@ describe('a number that the database wants raised', () => {
     (await store.next('renew')).reply(renewed(FIRST + 10 + FENCE_BLOCK));
     await raised;
     expect(hold.fencingToken).toBe(FIRST + 11);
+  });
+
+  it.each([
+    ['the same', 10],
+    ['a higher one', 20],
+  ])('is that of all readers, one of whom has seen %s meanwhile', async (_, seen) => {
+    const clock = new FakeClock();
+    const store = new ScriptedStore();
+    const options = resolveServiceOptions({});
+    const supplies = { store, options, clock, report: () => {}, random: () => 0 };
+    const parts: EngineParts = assembleParts(supplies, () => queues);
+    const queues = new QueuesByKey(parts);
+    const enter = (): Promise<Hold> =>
+      queues.enter({
+        key: KEY,
+        options: resolveLockOptions({ mode: 'shared' }, options),
+        isOneOfSeveral: false,
+        limits: { since: clock.now(), waitMs: Infinity, answerBy: Infinity },
+      });
+    const entering = [enter(), enter(), enter()];
+    const ask = await store.next('acquire');
+    ask.reply(one(ask.command.token));
+    const [a, b, c] = (await Promise.all(entering)) as [Hold, Hold, Hold];
+
+    const raised = [a.raiseFence(FIRST + 10), b.raiseFence(FIRST + 10)];
+    const [ofA, ofB] = [await store.next('renew'), await store.next('renew')];
+    ofA.reply(renewed(FIRST + 11));
+    await raised[0];
+    expect(a.fencingToken).toBe(FIRST + 11);
+    const late = c.raiseFence(FIRST + seen);
+    const ofC = await store.next('renew');
+    ofB.reply(renewed(FIRST + 11));
+    const again = seen === 10 ? undefined : await store.next('renew');
+    ofC.reply(renewed(FIRST + seen + 1));
+    again?.reply(renewed(FIRST + seen + 1));
+    await Promise.all([...raised, late]);
+    expect([b, c].map((hold) => hold.fencingToken)).toEqual([FIRST + seen + 1, FIRST + seen + 1]);
   });
 });
 

@@ -93,9 +93,10 @@ export class FencingNumbers {
     this.#blockEnd = Math.max(this.#blockEnd, blockEnd);
   }
 
-  /** Makes the next number greater than this one, which others have seen. */
+  /** Makes the next number greater than this one, which others have seen. The one that readers have may be already. */
   raise(seen: number): void {
-    this.#used = Math.max(this.#used, seen);
+    if (seen < this.#used) return;
+    this.#used = seen;
     this.#isSeen = true;
   }
 }

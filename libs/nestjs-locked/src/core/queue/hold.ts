@@ -300,7 +300,11 @@ export class Hold {
     const { numbers, renewal } = this.#lease;
     if (seen > HIGHEST_NUMBER) throw notRaisedError(this.key, tooHigh(seen));
     numbers.raise(seen);
-    const cause = await inNeutralContext(() => renewal.prolong(renewal.leaseMs));
+    const reserve = (): Promise<LockStoreError | undefined> =>
+      inNeutralContext(() => renewal.prolong(renewal.leaseMs));
+    let cause = await reserve();
+    // Another reader may have raised it further meanwhile.
+    if (this.isShared && cause === undefined && numbers.areSpent) cause = await reserve();
     this.assertHeld();
     if (cause !== undefined || numbers.areSpent) throw notRaisedError(this.key, cause);
     this.#fencingToken = numbers.next();
