@@ -44,6 +44,16 @@ export class TcpProxy {
     for (const link of this.#links) link.delayAnswers(ms);
   }
 
+  /** Holds the replies on open connections back. */
+  holdAnswers(): void {
+    for (const link of this.#links) link.swallowAnswers();
+  }
+
+  /** Lets the replies through that were held back, and all later ones. */
+  passAnswers(): void {
+    for (const link of this.#links) link.passAnswers();
+  }
+
   /** Silences the newest connection, and optionally all new ones. */
   silenceNewest({ alsoToCome = false } = {}): void {
     this.#newAreSilent = alsoToCome;
@@ -164,6 +174,10 @@ class Link {
   swallowAnswers(): void {
     this.#target.unpipe(this.#client);
     this.#target.pause();
+  }
+
+  passAnswers(): void {
+    this.#target.pipe(this.#client);
   }
 
   cut(): void {

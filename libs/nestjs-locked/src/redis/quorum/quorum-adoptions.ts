@@ -11,6 +11,7 @@ import {
   type QuorumRounds,
   type VoteReply,
 } from './quorum-rounds.js';
+import { RequestRounds } from './request-rounds.js';
 import type { VotesGivenBack } from './votes-given-back.js';
 
 /** Adoptions of leases that were detached: the votes of their nodes go over to another token. */
@@ -27,8 +28,9 @@ export class QuorumAdoptions {
 
   async adopt(command: AdoptCommand): Promise<AdoptReply> {
     const { key } = command;
+    const rounds = new RequestRounds();
     for (let tries = 1; ; tries++) {
-      const reply = await this.#adoptOnce(command);
+      const reply = await this.#adoptOnce(command, rounds);
       if (reply.kind !== 'split') return reply;
       if (tries === MOST_SPLITS) {
         const reason = 'another process has tried to adopt it at the same time';
@@ -40,13 +42,17 @@ export class QuorumAdoptions {
   }
 
   /** Adopts the votes of enough nodes, or gives them back to the old token. */
-  async #adoptOnce(command: AdoptCommand): Promise<AdoptReply | { readonly kind: 'split' }> {
+  async #adoptOnce(
+    command: AdoptCommand,
+    rounds: RequestRounds,
+  ): Promise<AdoptReply | { readonly kind: 'split' }> {
     const { key, token, newToken, leaseMs, used } = command;
+    const round = rounds.next(newToken);
     const { most, scripts, clock } = this.#requests;
     const { needed } = this.#requests.nodes;
     const sentAt = clock.now();
     const undo = (node: QuorumNode, reply: VoteReply | Unknown): void => {
-      if (reply.kind !== 'vote') return;
+      if (reply.kind !== 'vote' || rounds.isRepeated(round)) return;
       const leftMs = Math.floor(reply.beforeMs - (clock.now() - sentAt));
       if (leftMs <= 0) return this.#votes.surelyFrom(node, { key, token: newToken }, leaseMs);
       const args = [token, newToken, leftMs];

@@ -369,7 +369,9 @@ export class QuorumLockStore implements LockStore {
     const [token, other] = tokens;
     let place: string | undefined;
     for (const each of tokens) {
-      const waiting = each === undefined ? undefined : this.#places.of(each);
+      if (each === undefined) continue;
+      this.#rounds.giveUp(each);
+      const waiting = this.#places.of(each);
       if (waiting === undefined) continue;
       place = waiting.place;
       this.#places.leave(waiting);

@@ -4,6 +4,7 @@ import type { QuorumNode } from './quorum-node.js';
 import type { QuorumPoll } from './quorum-poll.js';
 import type { NoVote, Raised, Vote } from './quorum-replies.js';
 import type { QuorumRequests } from './quorum-requests.js';
+import { RequestRounds, type Round } from './request-rounds.js';
 import { type VotedNumbers, votedNumbers } from './voted-numbers.js';
 import { VOTED_NUMBERS } from './votes.lua.js';
 import type { VotesGivenBack } from './votes-given-back.js';
@@ -26,6 +27,8 @@ export interface Asked {
   readonly leaseMs: number;
   /** Its place in line; undefined for a single try. */
   readonly waiting?: WaitingPlace | undefined;
+  /** Those of a single try. */
+  readonly rounds?: RequestRounds;
 }
 
 /** The reply to a single try may say that nobody has got the key. */
@@ -40,6 +43,8 @@ export class QuorumRounds {
   readonly #votes: VotesGivenBack;
   readonly #places: WaitingPlaces;
   readonly #random: () => number;
+  /** The single tries under way, by their tokens. */
+  readonly #singleTries = new Map<string, RequestRounds>();
   /** By their tokens. */
   readonly #underWay = new Map<string, Promise<SplitReply>>();
 
@@ -57,11 +62,24 @@ export class QuorumRounds {
 
   /** A single try that fails because another one came at the same moment is repeated: one of them shall succeed. */
   async tryRepeatedly(asked: Asked): Promise<AcquireReply> {
-    for (let tries = 1; ; tries++) {
-      const reply = await this.hold(asked);
-      if (reply.kind !== 'busy' || !reply.wasSplit || tries === MOST_SPLITS) return reply;
-      await this.pauseAfter(tries);
+    const rounds = new RequestRounds();
+    this.#singleTries.set(asked.token, rounds);
+    try {
+      for (let tries = 1; ; tries++) {
+        const reply = await this.hold({ ...asked, rounds });
+        if (reply.kind !== 'busy' || !reply.wasSplit || tries === MOST_SPLITS) return reply;
+        await this.pauseAfter(tries);
+        if (rounds.isOver) return reply;
+      }
+    } finally {
+      this.#singleTries.delete(asked.token);
     }
+  }
+
+  /** Called when a single try is given up: no further round of it begins. */
+  giveUp(token: string): void {
+    const rounds = this.#singleTries.get(token);
+    if (rounds !== undefined) rounds.isOver = true;
   }
 
   /** Those that came at the same moment must not come at the same moment again. */
@@ -91,6 +109,8 @@ export class QuorumRounds {
 
   async #vote(asked: Asked): Promise<SplitReply> {
     const { key, token, leaseMs, waiting } = asked;
+    const rounds = waiting?.rounds ?? asked.rounds ?? new RequestRounds();
+    const round = rounds.next(token);
     const { most, scripts } = this.#requests;
     const { needed } = this.#requests.nodes;
     const args = [token, leaseMs, waiting?.place ?? '', waiting?.score ?? ''];
@@ -110,7 +130,7 @@ export class QuorumRounds {
         return grantOf(token, numbers, votes);
       }
     }
-    poll.handleEach((node, reply) => this.#takeBackVote(node, reply, asked));
+    poll.handleEach((node, reply) => this.#takeBackVote(node, reply, asked, rounds, round));
     return this.#lostRound(asked, poll, votes.length);
   }
 
@@ -156,13 +176,17 @@ export class QuorumRounds {
     node: QuorumNode,
     reply: VoteReply | Unknown,
     { key, token, leaseMs, waiting }: Asked,
+    rounds: RequestRounds,
+    round: Round,
   ): void {
-    if (reply.kind === 'no' || (reply.kind === 'unknown' && reply.neverRan === true)) return;
+    if (reply.kind === 'no' || rounds.isRepeated(round)) return;
+    if (reply.kind === 'unknown' && reply.neverRan === true && !round.isRepetition) return;
     const used = reply.kind === 'vote' ? reply.first - 1 : undefined;
     // It comes back to its place, unless its request has ended.
     const isWaiting = waiting !== undefined && this.#places.of(token) === waiting;
     const place = isWaiting ? { place: waiting.place, score: waiting.score } : {};
-    this.#votes.surelyFrom(node, { key, token, used, ...place }, leaseMs);
+    const isLate = (): boolean => rounds.isRepeated(round);
+    this.#votes.surelyFrom(node, { key, token, used, isLate, ...place }, leaseMs);
   }
 
   /** Leaves the line of a node that has not voted for the lease that we have. */

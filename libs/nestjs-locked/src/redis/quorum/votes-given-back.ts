@@ -21,6 +21,8 @@ export interface ToGiveBack {
   readonly score?: number | undefined;
   /** Whether the next in line is told. */
   readonly tells?: boolean;
+  /** Whether the vote must not be taken back any more. @default it may be */
+  readonly isLate?: () => boolean;
 }
 
 /** Gives back votes, with the numbers and places that belong to them. */
@@ -63,8 +65,11 @@ export class VotesGivenBack {
   /** @param ms after which the vote has ended in any case */
   #owe(node: QuorumNode, what: ToGiveBack, ms: number): void {
     const until = this.#requests.clock.now() + ms;
+    // By then, the request may have ended: if it waits, it comes back to its place itself.
+    const owed = what.score === undefined ? what : { ...what, place: undefined, score: undefined };
     this.#owed.add(node, what.token, until, async () => {
-      const reply = await this.from(node, what);
+      if (what.isLate?.() === true) return true;
+      const reply = await this.from(node, owed);
       return reply.kind !== 'unknown';
     });
   }

@@ -1,4 +1,5 @@
 import type { Queued } from '../../core/store/lock-store.js';
+import { RequestRounds } from './request-rounds.js';
 
 /** A request of this process that stands in line on the nodes. */
 export interface WaitingPlace {
@@ -10,6 +11,7 @@ export interface WaitingPlace {
   token: string;
   /** How many rounds in a row nobody got enough votes. */
   tries: number;
+  readonly rounds: RequestRounds;
 }
 
 /** The requests of this process that wait. A token changes with each try, and the place stays. */
@@ -19,7 +21,13 @@ export class WaitingPlaces {
 
   /** @param score of a new place @param old the token of its last try, if it waits */
   take(token: string, score: Queued['position'], old = token): WaitingPlace {
-    const waiting = this.of(old) ?? { place: token, score, token, tries: 0 };
+    const waiting = this.of(old) ?? {
+      place: token,
+      score,
+      token,
+      tries: 0,
+      rounds: new RequestRounds(),
+    };
     this.#byToken.delete(waiting.token);
     waiting.token = token;
     this.#byToken.set(token, waiting);
