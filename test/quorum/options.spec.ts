@@ -87,6 +87,15 @@ describe('connection: { quorum }', () => {
     await expect(opening).rejects.toThrow(LockConfigError);
     await expect(opening).rejects.toThrow(/quorum\[\d\] .* and quorum\[\d\] .* are one server/);
   });
+
+  it('says which node refuses what is needed [G53]', async () => {
+    const [first = '', second = '', third = ''] = quorum.urls;
+    const rights = ['reset', 'on', '>pw', '~lock:*', '&lock:inbox:*', '+@all', '-evalsha', '-eval'];
+    await quorum.admins[1]?.call('ACL', 'SETUSER', 'weak', ...rights);
+    const opening = openQuorumLocks([first, second.replace('//', '//weak:pw@'), third]);
+    await expect(opening).rejects.toThrow(LockConfigError);
+    await expect(opening).rejects.toThrow(/quorum\[1\] \(redis:\/\/weak@.*\): .* lacks rights/);
+  });
 });
 
 describe('what a quorum cannot do', () => {

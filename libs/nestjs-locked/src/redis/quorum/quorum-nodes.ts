@@ -103,7 +103,7 @@ export class QuorumNodes {
     let opened = 0;
     for (const node of this.all) {
       const refused = (error: unknown): void => {
-        if (error instanceof LockConfigError) refuse(error);
+        if (error instanceof LockConfigError) refuse(this.#refusedBy(node, error));
       };
       void node.open(refused).then(() => {
         const refusal = this.#refusalOf(node);
@@ -115,19 +115,29 @@ export class QuorumNodes {
     return promises;
   }
 
+  /** Which node it is, in the words of the configuration. */
+  #nth(node: QuorumNode): string {
+    return `quorum[${this.all.indexOf(node)}] (${node.address})`;
+  }
+
+  #refusedBy(node: QuorumNode, error: LockConfigError): LockConfigError {
+    if (error.message.includes(node.address)) return error;
+    const message = `${this.#nth(node)}: ${error.message}`;
+    return new LockConfigError(message, undefined, { cause: error.cause });
+  }
+
   #refusalOf(node: QuorumNode): LockConfigError | undefined {
     const { runId, address } = node;
-    const nth = (of: QuorumNode): string => `quorum[${this.all.indexOf(of)}] (${of.address})`;
     if (runId === undefined) {
       return new LockConfigError(
-        `Invalid option connection: ${nth(node)} does not tell its run_id, so that it cannot be told from the others; allow its user INFO (+info), and put nothing in front of it that hides it`,
+        `Invalid option connection: ${this.#nth(node)} does not tell its run_id, so that it cannot be told from the others; allow its user INFO (+info), and put nothing in front of it that hides it`,
       );
     }
     const twin = this.all.find((other) => other !== node && other.runId === runId);
     if (twin === undefined) return undefined;
     const where = twin.address === address ? '' : ', although their addresses differ';
     return new LockConfigError(
-      `Invalid option connection: ${nth(twin)} and ${nth(node)} are one server (run_id ${runId})${where}: its votes would count twice; name independent servers`,
+      `Invalid option connection: ${this.#nth(twin)} and ${this.#nth(node)} are one server (run_id ${runId})${where}: its votes would count twice; name independent servers`,
     );
   }
 
