@@ -312,6 +312,22 @@ describe('operators', () => {
     await (await engine.acquire(key)).release();
     expect(await other.engine.forceRelease(key)).toBe(false);
   });
+
+  it('take no key that is no lock: it would be deleted', async () => {
+    const { engine } = await open();
+    const key = uniqueKey();
+    await server.admin.set(`${key}:text`, 'x');
+    await server.admin.hset(`${key}:user`, 'name', 'x');
+    await server.admin.hset(`${key}:order`, { id: '1', total: '2' });
+    for (const name of ['text', 'user', 'order']) {
+      const refusal = await engine.forceRelease(`${key}:${name}`).catch((why: unknown) => why);
+      expect(refusal).toBeInstanceOf(LockStoreError);
+      expect(await server.admin.exists(`${key}:${name}`)).toBe(1);
+    }
+    await expect(engine.inspect(`${key}:text`)).rejects.toThrow('WRONGTYPE');
+    expect(await server.admin.hgetall(`${key}:order`)).toEqual({ id: '1', total: '2' });
+    expect(await server.admin.pttl(`${key}:user`)).toBe(-1);
+  });
 });
 
 describe('what this layout cannot do', () => {

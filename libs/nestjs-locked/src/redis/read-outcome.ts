@@ -34,7 +34,7 @@ export function readOutcome<Reply>(
 }
 
 function wrongType(cause: LockStoreError): Unknown {
-  const message = `${cause.message}; the key in Redis is of another type, so something else has written it: use another key or keyPrefix, or, for the locks of Redisson, layout: 'redisson'`;
+  const message = `${cause.message}; the key in Redis is of another type, so something else has written it: use another key, or another keyPrefix if locks have one; for the locks of Redisson, layout: 'redisson'`;
   return {
     kind: 'unknown',
     cause: new LockStoreError(message, undefined, { cause }),

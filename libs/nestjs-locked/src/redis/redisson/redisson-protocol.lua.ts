@@ -91,13 +91,18 @@ local function stillHas(token)
 end
 local function isFree() return call('EXISTS', lock) == 0 end
 
--- The token or field of the holder; '' for what is no lock of this kind, nil if the key is free.
+-- The token or field of the holder; '' for a hash with several fields, nil if the key is free. Another type is an error.
 local function holder()
-  local fields = try('HLEN', lock)
+  local fields = call('HLEN', lock)
   if fields == 0 then return nil end
   if fields ~= 1 then return '' end
   local field = call('HKEYS', lock)[1]
   return tokenOf(field) or field
+end
+
+-- Whether a holder is one of a lock, and not a field of some other hash.
+local function isLock(value)
+  return string.find(value, '^[%x%-]+:%d+$') or string.find(value, '^kept:') or string.find(value, '^revoked:')
 end
 
 local function announce() try('PUBLISH', channelOf(lock), '${UNLOCKED}') end

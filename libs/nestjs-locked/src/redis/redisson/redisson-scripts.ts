@@ -155,11 +155,17 @@ end
 return replies
 `;
 
-/** The key stays taken for a moment, so that the holder learns of it before the next one enters. */
+/**
+ * The key stays taken for a moment, so that the holder learns of it before the next one enters. No prefix tells locks
+ * from the data of the application, which must not be deleted by mistake.
+ */
 const REVOKE = `
 -- ARGV[1] an id · ARGV[2] the token or field that must have the lock, missing if whoever has it
 local value = holder()
 if not value or string.find(value, '^revoked:') or (ARGV[2] and value ~= ARGV[2]) then return false end
+if not isLock(value) then
+  return redis.error_reply('WRONGTYPE The hash has other fields than a lock of Redisson, and is left as it is')
+end
 call('DEL', lock)
 keep('revoked:' .. ARGV[1], ${REVOKED_MS})
 if isToken(value) then tell(value, 'r') end
@@ -207,8 +213,8 @@ const FIND = `
 local found = {}
 for i = 1, #KEYS do
   lock = KEYS[i]
-  local value = holder() or ''
-  if string.find(value, '^[%x%-]+:%d+$') or string.find(value, '^kept:') or string.find(value, '^revoked:') then
+  local isHash, value = pcall(holder)
+  if isHash and value and isLock(value) then
     found[#found + 1], found[#found + 2] = i, value
   end
 end
