@@ -132,6 +132,12 @@ describe('the field of somebody else', () => {
     expect(await lock.release()).toBe(true);
     expect(await server.admin.hgetall(key)).toEqual({ mode: 'read' });
     expect(await engine.tryAcquire(key)).toBeNull();
+
+    await server.admin.del(key);
+    await engine.withLock(key, { holdAtLeastMs: 5_000 }, () =>
+      server.admin.hset(key, 'mode', 'read'),
+    );
+    expect(await server.admin.hgetall(key)).toEqual({ mode: 'read' });
   });
 
   it('stays when a wait ends, by time or by its signal', async () => {
@@ -309,6 +315,7 @@ describe('operators', () => {
 
     await holdAsJava(key);
     expect(await other.engine.forceRelease(key)).toBe(true);
+    expect(await other.engine.forceRelease(key)).toBe(false); // nobody has it, although it is kept
     await (await engine.acquire(key)).release();
     expect(await other.engine.forceRelease(key)).toBe(false);
   });
