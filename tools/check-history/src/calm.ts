@@ -116,10 +116,14 @@ export class Calm {
     return this.events.late.filter((one) => one.key === key && isThere(one)).length;
   }
 
-  /** When the process died, if it did between these times. */
-  deathOf(process: string, from: number, until: number): number | undefined {
-    return this.events.deaths.find(
-      (death) => death.process === process && death.at >= from && death.at < until,
+  /** When the process died or stood still, if it did between these times. */
+  stopOf(process: string, from: number, until: number): number | undefined {
+    return this.events.absences.find(
+      (line) =>
+        line.process === process &&
+        (line.type === 'died' || line.type === 'paused') &&
+        line.at >= from &&
+        line.at < until,
     )?.at;
   }
 

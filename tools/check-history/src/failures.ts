@@ -19,7 +19,7 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
       calm.of((other) => other === process, from, endedAt + HEALING_MS) &&
       keys.every((key) => calm.ofKey(key, from, endedAt));
     if (!isCalm) return [];
-    if (outcome === 'failed' && !calm.bounds.mayFail) {
+    if (outcome === 'failed' && !calm.bounds.mayFail && !isOvertaken(call, calls)) {
       const text = `${name} failed, and nothing was disturbed: ${error}`;
       return [{ rule: 'no call fails without a reason', at: endedAt, text }];
     }
@@ -39,6 +39,27 @@ export function failures(calls: readonly Call[], calm: Calm): Finding[] {
   });
 }
 
+/**
+ * Whether another call of its process has tried to adopt the same lock at the same moment: while the server does not
+ * know the script, one may overtake the other, which then is not sent again.
+ */
+function isOvertaken(
+  { adopts, process, name, calledAt, endedAt }: Call,
+  calls: readonly Call[],
+): boolean {
+  return (
+    adopts !== undefined &&
+    calls.some(
+      (other) =>
+        other.name !== name &&
+        other.process === process &&
+        other.adopts === adopts &&
+        other.calledAt.at < (endedAt ?? Infinity) &&
+        (other.endedAt ?? Infinity) >= calledAt.at,
+    )
+  );
+}
+
 /** Whether these, which all want permits, could have them at the same time. */
 function haveRoom(calls: readonly Call[]): boolean {
   const keys = new Set(calls.flatMap((call) => call.keys));
@@ -49,11 +70,11 @@ function haveRoom(calls: readonly Call[]): boolean {
   });
 }
 
-/** A process may keep a lease for its next call (`lingerMs`), and die with it. */
+/** A process may keep a lease for its next call (`lingerMs`), and die, or stand still, with it. */
 function freeAtLatest(call: Call, calm: Calm): number {
   const { process, freeAt, endedAt = Infinity } = call;
-  const diedAt = calm.deathOf(process, endedAt, endedAt + HEALING_MS);
-  const leftUntil = diedAt === undefined ? endedAt : leaseLastsUntil(call, diedAt);
+  const stoppedAt = calm.stopOf(process, endedAt, endedAt + HEALING_MS);
+  const leftUntil = stoppedAt === undefined ? endedAt : leaseLastsUntil(call, stoppedAt);
   return Math.max(freeAt, leftUntil);
 }
 

@@ -19,7 +19,7 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
     const came = cameAt(call, calls);
     const others = calls.filter((other) => !isOfParty(other));
     const passed = others.flatMap((other) => {
-      const since = queuedSince(other, calls, at);
+      const since = queuedSince(other, calls, at, calm.bounds.queuedMs);
       if (since === undefined || since.at + calm.bounds.queuedMs >= came) return [];
       // Several permits may be given at once, in an order that nobody sees, or when somebody ahead gives up.
       const isGone = waitedUntil(since.call) <= at + calm.bounds.queuedMs;
@@ -58,6 +58,7 @@ export function queuedSince(
   ofParty: Call,
   calls: readonly Call[],
   at: number,
+  queuedMs: number,
 ): { readonly call: Call; readonly at: number } | undefined {
   const own = calls.filter(isPartyOf(ofParty));
   // Of permits, a process asks for one after another: with each that it gets, it goes to the end of the queue.
@@ -70,7 +71,16 @@ export function queuedSince(
     ({ most, keys, calledAt, endedAt = Infinity }) =>
       most !== undefined && keys.length > 1 && calledAt.at < at && endedAt > ofParty.calledAt.at,
   );
-  if (isUnseen) return undefined;
+  // Or the key itself, shortly before it is told that it does not get the others.
+  const isGivenBack = own.some(
+    ({ keys, calledAt, entered, endedAt = Infinity }) =>
+      keys.length > 1 &&
+      entered === undefined &&
+      calledAt.at < at &&
+      endedAt >= at &&
+      endedAt <= at + queuedMs,
+  );
+  if (isUnseen || isGivenBack) return undefined;
   const [first] = own
     .filter(
       (call) =>

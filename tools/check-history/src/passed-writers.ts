@@ -15,7 +15,7 @@ export function passedWriters(key: string, calls: readonly Call[], calm: Calm): 
     const { at } = reader.entered;
     const came = cameAt(reader, calls);
     const passed = writers.flatMap((writer) => {
-      const since = queuedSince(writer, calls, at);
+      const since = queuedSince(writer, calls, at, queuedMs);
       if (since === undefined) return [];
       // One that gives up leaves its place a little before it is told so.
       const { entered, endedAt = Infinity } = since.call;
