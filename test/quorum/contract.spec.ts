@@ -18,8 +18,6 @@ const NOT_HERE: Readonly<Record<string, string>> = {
     'no lease is handed over, so none is short; who is next is told when it may try',
   'release() gives the lock to the first live waiter, however many dead ones are ahead of it':
     'the second in line is not told; `order.spec` has the rest of the rule',
-  'the first live waiter is told how long a lock is kept, even behind dead ones':
-    'whoever asks is told how long the votes last, and asks again then',
   'a position in the queue is not reclaimed after a lease has lapsed: it may have been used':
     'a position is advice, and is always kept: it only says who may try first',
 };

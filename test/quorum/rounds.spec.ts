@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
+import { heldByOne } from '../../libs/nestjs-locked/src/redis/quorum/split-votes.js';
 import { Party } from '../support/contract-party.js';
 import { eventually } from '../support/eventually.js';
 import { openQuorumStore, useQuorum } from '../support/own-quorum.js';
@@ -10,6 +11,8 @@ import { uniqueKey } from '../support/unique-key.js';
 
 const LEASE_MS = 60_000;
 const NUMBERS = 1_000_000;
+/** After a round in which nobody got enough votes. */
+const LONGEST_PAUSE_MS = 48;
 
 describe('a round of votes', () => {
   let own: Awaited<ReturnType<typeof openQuorumStore>>;
@@ -67,6 +70,39 @@ describe('a round of votes', () => {
     await eventually(async () =>
       expect(await quorum.admins[2]?.exists(`${lockOf(key)}:queue`)).toBe(0),
     );
+  });
+
+  it('in which three get a vote each is repeated at once, because nobody has the key [G54]', async () => {
+    const key = uniqueKey();
+    await taken(key, [0]);
+    await taken(key, [1]);
+    const me = new Party(own, key);
+    const split = await me.queued();
+    expect(split.remainingMs).toBeLessThanOrEqual(LONGEST_PAUSE_MS);
+    await eventually(async () => expect((await holders(key))[2]).toBeNull());
+    const [token] = await holders(key);
+    await quorum.admins[1]?.set(lockOf(key), token as string, 'PX', LEASE_MS);
+    const behind = await me.queued();
+    expect(behind.remainingMs).toBeGreaterThan(LEASE_MS / 2);
+    await me.leave(split.token);
+    await me.leave(behind.token);
+  });
+
+  it.each([
+    { noes: ['a', 'a', 'b'], unsure: 2, is: 'maybe' },
+    { noes: ['a', 'a', 'a'], unsure: 2, is: 'held' },
+    { noes: ['a', 'a', 'b', 'b'], unsure: 0, is: 'split' },
+    { noes: ['a', 'b', 'c'], unsure: 1, is: 'split' },
+    { noes: [], unsure: 3, is: 'maybe' },
+  ])('in which $noes have votes, and $unsure are not known, is $is', ({ noes, unsure, is }) => {
+    const no = { kind: 'no', remainingMs: 1, rank: -1, isForeign: false } as const;
+    expect(
+      heldByOne(
+        noes.map((holder) => ({ ...no, holder })),
+        unsure,
+        3,
+      ),
+    ).toBe(is);
   });
 
   it('that is lost takes back votes that come late [G55]', async () => {

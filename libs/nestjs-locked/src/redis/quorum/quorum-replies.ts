@@ -20,6 +20,8 @@ export interface NoVote {
   /** Our rank in line, from 0; -1 if we do not stand in line. */
   readonly rank: number;
   readonly isForeign: boolean;
+  /** What has the vote: a token, or what keeps the key from everybody for a while. */
+  readonly holder: string;
 }
 
 export interface GivenBack {
@@ -38,6 +40,11 @@ export interface Prolonged {
 /** The number is stored, unless the token has no vote any more. */
 export interface Raised {
   readonly kind: 'raised' | 'no';
+}
+
+/** Each node names the revocation of a key otherwise. */
+function holderIn(value: unknown): string {
+  return String(value).replace(/^revoked:.*/, 'revoked:');
 }
 
 /** Too young to know whether it has given its vote before. */
@@ -65,7 +72,7 @@ export class QuorumReplies {
       case 'no': {
         const [pttl = 0, rank = -1, isForeign = 0] = rest.slice(0, 3).map(number);
         const remainingMs = pttl === -1 ? Infinity : Math.max(0, pttl);
-        return { kind, remainingMs, rank, isForeign: isForeign === 1 };
+        return { kind, remainingMs, rank, isForeign: isForeign === 1, holder: holderIn(rest[3]) };
       }
       case 'young':
         return young(this.address, this.rejoinAfterMs);

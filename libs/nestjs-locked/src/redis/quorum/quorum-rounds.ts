@@ -5,6 +5,7 @@ import type { QuorumPoll } from './quorum-poll.js';
 import type { NoVote, Raised, Vote } from './quorum-replies.js';
 import type { QuorumRequests } from './quorum-requests.js';
 import { RequestRounds, type Round } from './request-rounds.js';
+import { heldByOne } from './split-votes.js';
 import { type VotedNumbers, votedNumbers } from './voted-numbers.js';
 import { VOTED_NUMBERS } from './votes.lua.js';
 import type { VotesGivenBack } from './votes-given-back.js';
@@ -118,8 +119,11 @@ export class QuorumRounds {
       (node) => this.ballotOf(node, scripts.vote, key, args),
       (ballot) => {
         const votes = ballot.count(isVote);
-        if (votes >= needed || ballot.count(isNo) > most) return true;
-        return votes + ballot.pending < needed && ballot.answered >= needed;
+        if (votes >= needed) return true;
+        const noes = ballot.answers().filter(isNo);
+        const isLost =
+          noes.length > most || (votes + ballot.pending < needed && ballot.answered >= needed);
+        return isLost && heldByOne(noes, ballot.pending, needed) !== 'maybe';
       },
     );
     const votes = poll.answers().filter(isVote);
@@ -199,7 +203,8 @@ export class QuorumRounds {
     const { most } = this.#requests;
     const { needed } = this.#requests.nodes;
     const noes = poll.answers().filter(isNo);
-    const isTaken = noes.length > most;
+    const unsure = this.#requests.nodes.all.length - poll.answered;
+    const isTaken = noes.length > most && heldByOne(noes, unsure, needed) !== 'split';
     if (votes >= needed || poll.answered < needed)
       return this.#requests.unknown('acquire', key, poll);
     // When so many of those that others have are free, enough can be.

@@ -87,6 +87,8 @@ if place ~= '' and score ~= '' then join(place, score) end
 local next = ''
 if keptMs > 0 and (isMine or (ARGV[5] == '1' and not value)) then
   call('SET', lock, 'kept:' .. token, 'PX', text(keptMs))
+  local first = firstLive()
+  if first then tell(first, 'h', text(keptMs)) end
 elseif (isMine or isMyTurn) and ARGV[8] == '1' then
   next = giveTurn()
 end
