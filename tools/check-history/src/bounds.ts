@@ -40,6 +40,21 @@ const QUIET: Bounds = {
   mayFail: false,
 };
 
+/**
+ * No key is handed over: who is told of a turn looks after 1 to 21 ms, and then needs a round. If nobody gets enough
+ * votes, all ask again, up to 48 ms later, and a turn that is not used lasts for 100 ms.
+ */
+const QUIET_QUORUM: Bounds = {
+  ...QUIET,
+  freeMs: 200,
+  seenMs: 250,
+  handOverMs: 30,
+  overtimeMs: 150,
+};
+
 export function boundsOf(lines: readonly HistoryLine[]): Bounds {
-  return lines.some(({ type }) => type === 'quiet network') ? QUIET : USUAL;
+  const isQuiet = lines.some(({ type }) => type === 'quiet network');
+  const isOfQuorum = lines.some(({ type }) => type === 'quorum');
+  if (!isQuiet) return USUAL;
+  return isOfQuorum ? QUIET_QUORUM : QUIET;
 }

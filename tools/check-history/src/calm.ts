@@ -1,3 +1,4 @@
+import { type Absence, tooManyAway } from './absences.js';
 import { type Bounds, boundsOf } from './bounds.js';
 import type { Call } from './calls.js';
 import type { HistoryLine, OfProcess } from './history.js';
@@ -10,6 +11,12 @@ const PLACE_MS = 60_000;
 
 /** How long everything may take to be as before, after something was disturbed. */
 export const HEALING_MS = 2_000;
+
+/**
+ * How much longer something may take because a minority of the nodes of a quorum is away: a few rounds in which nobody
+ * gets enough votes, each of which waits for those that are silent, and turns of processes that do not hear of them.
+ */
+const MINORITY_MS = 2_000;
 
 export interface Span {
   readonly from: number;
@@ -25,6 +32,8 @@ interface Events {
   readonly bounds: Bounds;
   readonly disturbances: readonly Disturbance[];
   readonly lacks: readonly Span[];
+  /** At which some nodes of a quorum were away. */
+  readonly absentNodes: readonly Span[];
   readonly takenAway: readonly (Span & { readonly key: string })[];
   readonly late: readonly { readonly at: number; readonly key: string }[];
   readonly stepsBack: readonly { readonly at: number; readonly byMs: number }[];
@@ -37,7 +46,8 @@ export class Calm {
   static in(lines: readonly HistoryLine[]): Calm {
     return new Calm({
       bounds: boundsOf(lines),
-      disturbances: lines.flatMap((line) => disturbanceIn(line)),
+      disturbances: [...lines.flatMap((line) => disturbanceIn(line)), ...withoutQuorum(lines)],
+      absentNodes: absencesIn(lines),
       lacks: lines.flatMap((line) =>
         line.type === 'memory full' ? [{ from: line.at, until: line.until }] : [],
       ),
@@ -84,6 +94,16 @@ export class Calm {
   /** The first time, between these, at which its memory was full. */
   lackIn(from: number, until: number): Span | undefined {
     return this.events.lacks.find(isIn(from, until));
+  }
+
+  /** Whether all nodes of a quorum were there. */
+  ofNodes(from: number, until: number): boolean {
+    return !this.events.absentNodes.some(isIn(from, until));
+  }
+
+  /** How much longer something may take between these times than the bounds say. */
+  slackMs(from: number, until: number): number {
+    return this.ofNodes(from, until) ? 0 : MINORITY_MS;
   }
 
   /** When the server lets go of what it keeps from one time until another by its clock. */
@@ -150,6 +170,20 @@ function disturbanceIn(line: HistoryLine): Disturbance[] {
   if (type === 'disturbed') return [{ from: at, until: line.until ?? at, keys: line.keys }];
   const isAtOnce = ['clock set back', 'clock set forward', 'lost data'].includes(type);
   return isAtOnce ? [{ from: at, until: at, keys: undefined }] : [];
+}
+
+function absencesIn(lines: readonly HistoryLine[]): Absence[] {
+  return lines.flatMap((line) =>
+    line.type === 'node away' ? [{ node: line.node, from: line.at, until: line.until }] : [],
+  );
+}
+
+/** When so many nodes were away that the others were too few. */
+function withoutQuorum(lines: readonly HistoryLine[]): Disturbance[] {
+  const size = lines.find((line) => line.type === 'quorum')?.size ?? Infinity;
+  const most = Math.floor((size - 1) / 2);
+  const always = { from: -Infinity, until: Infinity };
+  return tooManyAway(absencesIn(lines), most, always).map((span) => ({ ...span, keys: undefined }));
 }
 
 function isIn(from: number, until: number): (span: Span) => boolean {

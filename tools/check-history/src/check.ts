@@ -158,6 +158,7 @@ function risingFences(
   // A server that has lost its numbers, and whose clock is behind, cannot know them.
   if (indicesOf(lines, 'lost data').length > 0 && indicesOf(lines, 'clock set back').length > 0)
     return [];
+  const [lostAt = Infinity] = indicesOf(lines, 'numbers lost');
   // A permit has none.
   const entered = entriesInto(calls).filter(({ most }) => most === undefined);
   // A lock that gives no fences promises nothing of them.
@@ -174,7 +175,7 @@ function risingFences(
     const isExcused =
       losses.some((loss) => loss < call.entered.index && loss > call.calledAt.index) ||
       wasHandedOn(call, entered, losses, lines);
-    if (fence > before || isExcused) return [];
+    if (fence > before || isExcused || call.entered.index > lostAt) return [];
     const text = `${call.name} entered '${key}' with fence ${fence}, after ${before}`;
     return [{ rule: 'fences rise', at: call.entered.at, text } as const];
   });
@@ -229,7 +230,8 @@ function takenKeys(
     if (calm.bounds.mayFail || !calm.ofAll(at - HEALING_MS, at + HEALING_MS)) return [];
     return entriesInto(calls).flatMap(({ name, entered, actsUntil }): Finding[] => {
       const lateMs = Math.round(actsUntil.at - at);
-      if (entered.index > index || lateMs <= calm.bounds.freeMs) return [];
+      const limitMs = calm.bounds.freeMs + calm.slackMs(at - HEALING_MS, actsUntil.at);
+      if (entered.index > index || lateMs <= limitMs) return [];
       const text = `${name} still acted ${lateMs} ms after '${key}' was taken away`;
       return [{ rule: 'a holder is told of its end', at: actsUntil.at, text }];
     });
@@ -260,8 +262,10 @@ function endings(lines: readonly HistoryLine[], calls: readonly Call[], calm: Ca
       call.calledAt.at - call.leaseMs - HEALING_MS,
       calm.unnoticedSince(call.process, call.calledAt.at),
     );
-    const isCalm = calm.about([call]).ofServer(from, until);
-    if (waitedMs > call.waitMs + (isCalm ? calm.bounds.overtimeMs : WAIT_SLACK_MS)) {
+    const about = calm.about([call]);
+    const usualMs = calm.bounds.overtimeMs + about.slackMs(from, until);
+    const overtimeMs = about.ofServer(from, until) ? usualMs : WAIT_SLACK_MS;
+    if (waitedMs > call.waitMs + overtimeMs) {
       const text = `${call.name} may wait ${call.waitMs} ms, and waited ${Math.round(waitedMs)}`;
       return [{ rule: 'a wait ends in time', at: call.endedAt, text }];
     }

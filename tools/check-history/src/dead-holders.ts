@@ -14,7 +14,8 @@ export function deadHolders(key: string, calls: readonly Call[], calm: Calm): Fi
     const places = calls.filter(
       (call) => call.process === process && call !== holder && waitedUntil(call) === diedAt,
     );
-    const seenMs = calm.bounds.seenMs + places.length * DEAD_GRANT_MS;
+    const slackMs = calm.slackMs(diedAt - leaseMs, overAt + calm.bounds.seenMs);
+    const seenMs = calm.bounds.seenMs + slackMs + places.length * DEAD_GRANT_MS;
     const waits = calls.filter(
       (call) =>
         call.keys.length === 1 &&

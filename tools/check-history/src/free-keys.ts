@@ -39,7 +39,8 @@ export function servedKeys(key: string, calls: readonly Call[], calm: Calm): Fin
     const absentMs = calm.ofAll(since, until) ? 0 : leaseMs + call.pausedMs;
     const ofTheDead = Math.max(places * calm.deadAt(until), deadWaiters(until));
     const nobodys = ofTheDead + calm.lateAt(key, until);
-    const limitMs = calm.bounds.freeMs + nobodys * DEAD_GRANT_MS + absentMs;
+    const usualMs = calm.bounds.freeMs + calm.slackMs(since, until);
+    const limitMs = usualMs + nobodys * DEAD_GRANT_MS + absentMs;
     const lack = calm.lackIn(since, until);
     const isReleased = (gap: Span): boolean =>
       lack === undefined ||

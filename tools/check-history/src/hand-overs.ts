@@ -36,7 +36,7 @@ function idleTimes(calls: readonly Call[], calm: Calm): number[] {
     );
     const [key = ''] = next.keys;
     const from = freeAt - 2 * next.leaseMs;
-    const isCalm = calm.ofAll(from, at) && calm.ofKey(key, from, at);
+    const isCalm = calm.ofAll(from, at) && calm.ofNodes(from, at) && calm.ofKey(key, from, at);
     return isHandOver && !isUnseen && isCalm ? [at - freeAt] : [];
   });
 }

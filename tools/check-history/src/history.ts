@@ -71,10 +71,19 @@ export type OfServer = Readonly<
       reply: unknown;
       micros: number;
       listening: readonly string[];
+      /** Which, if there are several. */
+      server?: string;
       messages: readonly (readonly [channel: string, message: string])[];
     }
   /** `until`: how long what was done lasts, if it is more than a moment. `keys`: which it concerns, if not all. */
   | { type: 'disturbed'; what: string; until?: number; keys?: readonly string[] }
+  /**
+   * There are so many servers, of which more than half decide. What is said to have happened to the server has then
+   * happened to so many of them that the others do not make up for it.
+   */
+  | { type: 'quorum'; size: number }
+  /** One of them cannot be counted on until then: it is away, gives no vote, or its clock was set. */
+  | { type: 'node away'; node: string; what: string; until: number }
   /** It accepts no writes that need memory. What is held is still renewed, released and handed on. */
   | { type: 'memory full'; until: number }
   /**
@@ -88,6 +97,8 @@ export type OfServer = Readonly<
   | { type: 'quiet network' }
   /** The specification of the protocol does not say what happens to this key from here on, or to any. */
   | { type: 'unspecified'; key?: string }
+  /** Numbers were forgotten, and the clocks of those that are left may not have reached them. */
+  | { type: 'numbers lost' }
   /** Writes may be gone that a client was told of. */
   | { type: 'lost data' }
   /** The server's clock was set forward, so that leases have ended early. */

@@ -26,6 +26,7 @@ export function orderOfWaiters(key: string, calls: readonly Call[], calm: Calm):
       if (call.most !== undefined && isGone) return [];
       const from = Math.min(since.at, at - HEALING_MS) - since.call.leaseMs;
       if (!calm.ofServer(from, at) || !calm.ofKey(key, from, at)) return [];
+      if (!calm.ofNodes(from, at)) return []; // they may not agree on who waits
       // Who gives up a connection asks anew, and may have lost its place.
       if (calm.lateAt(key, at) > 0) return [];
       const isOfThem = (process: string): boolean =>

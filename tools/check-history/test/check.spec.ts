@@ -960,3 +960,63 @@ describe('a history', () => {
     });
   });
 });
+
+describe('a history with a quorum of three', () => {
+  const QUORUM: Step = [0, '', 'quorum', { size: 3 }];
+  const away = (node: string, until: number): Step => [
+    0,
+    '',
+    'node away',
+    { node, what: 'test', until },
+  ];
+  const one = away('lock-1', 90_000);
+  const most = [one, away('lock-2', 90_000)];
+
+  it('in which nodes are away excuses no second holder, however many they are', () => {
+    const late: Step = [8, 'p', 'effect'];
+    const found = rulesBrokenBy(QUORUM, ...most, ...HOLDS_FIRST, ...HOLDS_NEXT, late, ...LEAVES);
+    expect(found).toEqual(['two hold one key']);
+  });
+
+  it('in which one node is away lets a free key wait for two seconds more', () => {
+    const waits = (ms: number, ...before: Step[]): string[] =>
+      rulesBrokenBy(
+        QUORUM,
+        [0, '', 'quiet network'],
+        ...before,
+        [10_000, 'p', 'called', { ...CALLED, waitMs: 20_000 }],
+        [10_000 + ms, 'p', 'entered', entered(1)],
+        [10_001 + ms, 'p', 'left'],
+        [10_001 + ms, 'p', 'ended', { outcome: 'done' }],
+      );
+    expect(waits(190)).toEqual([]);
+    expect(waits(210)).toEqual(['a free key is served']);
+    expect(waits(2_190, one)).toEqual([]);
+    expect(waits(2_210, one)).toEqual(['a free key is served']);
+    expect(waits(9_000, ...most)).toEqual([]);
+  });
+
+  it('in which one node is away lets no call fail, and with two of them it may', () => {
+    const fails = (...before: Step[]): string[] =>
+      rulesBrokenBy(
+        QUORUM,
+        [0, '', 'quiet network'],
+        ...before,
+        [10_000, 'p', 'called', CALLED],
+        [10_100, 'p', 'ended', { outcome: 'failed' }],
+      );
+    expect(fails(one)).toEqual(['no call fails without a reason']);
+    expect(fails(one, one)).toEqual(['no call fails without a reason']); // it is one node
+    expect(fails(...most)).toEqual([]);
+  });
+
+  it('in which numbers were lost excuses the fences from there on', () => {
+    const lost: Step = [4, '', 'numbers lost'];
+    const next = (fence: number): readonly Step[] =>
+      HOLDS_NEXT.map((step) =>
+        step[2] === 'entered' ? [5, 'q', 'entered', entered(fence)] : step,
+      );
+    expect(rulesBrokenBy(QUORUM, ...HOLDS_FIRST, ...LEAVES, ...next(1))).toEqual(['fences rise']);
+    expect(rulesBrokenBy(QUORUM, ...HOLDS_FIRST, ...LEAVES, lost, ...next(1))).toEqual([]);
+  });
+});

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from '@jest/globals';
+import { tooManyAway } from 'check-history';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { check } from '../src/checker/check.js';
 import type { EntryKinds } from '../src/history/entry.js';
 import { HistoryFile } from '../src/history/history-file.js';
-import { type Absence, tooManyAway } from '../src/stages/absences.js';
+import type { Absence } from '../src/stages/absences.js';
 import { type QuorumNode, QuorumStage } from '../src/stages/quorum.js';
 import { read } from './histories.js';
 

@@ -1,3 +1,4 @@
+import { tooManyAway } from 'check-history';
 import { RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import type { SeededRandom } from 'kit';
@@ -7,7 +8,7 @@ import type { Interval } from '../checker/intervals.js';
 import { type EntryKinds, SLOW_PULSE } from '../history/entry.js';
 import { type HistoryFile, monotonicMs } from '../history/history-file.js';
 import { LONG_LEASE_MS } from '../worker/repertoire.js';
-import { type Absence, tooManyAway } from './absences.js';
+import type { Absence } from './absences.js';
 import { LatencyProxy } from './latency-proxy.js';
 import { openClient, type QuorumAddress } from './redis-address.js';
 import { faketime, ServerClock } from './server-clock.js';
