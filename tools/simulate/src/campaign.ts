@@ -7,7 +7,17 @@ const HOUR_MS = 3_600_000;
 
 /** Plays histories on all threads until the first finding. @returns whether there was none */
 export async function runCampaign(options: SimulateOptions): Promise<boolean> {
-  const { seed, histories, hours = Infinity, threads, breaks, print, judges } = options;
+  const {
+    seed,
+    histories,
+    hours = Infinity,
+    threads,
+    stage,
+    breaks,
+    print,
+    isWhole,
+    judges,
+  } = options;
   const startedAt = performance.now();
   let count = 0;
   let virtualMs = 0;
@@ -17,8 +27,10 @@ export async function runCampaign(options: SimulateOptions): Promise<boolean> {
     step: threads,
     histories: Math.ceil((histories - i) / threads),
     forMs: hours * HOUR_MS,
+    stage,
     breaks,
     print,
+    isWhole,
     judges,
   }));
   const players = shares.map(

@@ -146,12 +146,12 @@ function anotherProgram({ server, history }: Stage, which: number, forMs: number
 
 /** @param isNoticed whether its connections are closed, or its machine is gone */
 export function kill(
-  { machine, client }: SimulatedProcess,
+  { machine, clients }: SimulatedProcess,
   { history }: Stage,
   isNoticed: boolean,
 ): void {
   machine.kill();
-  client.killed(isNoticed);
+  for (const client of clients) client.killed(isNoticed);
   history.tell({ type: 'died', process: machine.name });
 }
 

@@ -1,6 +1,7 @@
 import { SeededRandom } from 'kit';
 import { withHandOffs } from './hand-offs.js';
 import { withPermits } from './permits.js';
+import type { QUORUM_FAULTS } from './quorum-plan.js';
 import { withReaders } from './readers.js';
 
 export const KINDS = [
@@ -102,11 +103,19 @@ const DRAWN = FAULTS.filter((what) => what !== 'refuse writes');
 const LATER = 0x5eed;
 
 export interface PlannedFault {
-  readonly what: (typeof FAULTS)[number];
+  readonly what: (typeof FAULTS)[number] | (typeof QUORUM_FAULTS)[number];
   readonly atMs: number;
   readonly forMs: number;
   /** Chooses among what there is. */
   readonly which: number;
+}
+
+/** Independent servers, of which more than half vote for each lock. */
+export interface PlannedQuorum {
+  /** How far the clock of each server is ahead, in milliseconds. */
+  readonly clocksMs: readonly number[];
+  /** 0 if no server loses anything. */
+  readonly rejoinAfterMs: number;
 }
 
 /** All that is decided before a history begins; the rest follows from its seed. */
@@ -115,6 +124,8 @@ export interface Plan {
   readonly calmAtMs: number;
   /** No packet is late or lost, so that what comes late is not the network's doing. */
   readonly isQuiet?: boolean;
+  /** The servers, if it is not a single one. */
+  readonly quorum?: PlannedQuorum;
   readonly processes: readonly PlannedProcess[];
   readonly faults: readonly PlannedFault[];
 }
@@ -168,7 +179,8 @@ export function planOf(seed: number): Plan {
   return { seed, calmAtMs, isQuiet, processes: withHandOffs(seed, mixed), faults };
 }
 
-class CallPlanner {
+/** Draws calls, some of them at moments at which much happens at once. */
+export class CallPlanner {
   /** When much happens at once: at any time, and when the lease of somebody who had a fault ends. */
   readonly #moments: readonly number[];
 

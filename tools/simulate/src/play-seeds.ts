@@ -1,10 +1,13 @@
 import type { HistoryLine } from 'check-history';
 import { type Finding, findingsIn, type JudgeName } from './judges.js';
 import { type Plan, planOf } from './plan.js';
+import { planOfQuorum } from './quorum-plan.js';
 import { runHistory } from './run-history.js';
-import type { BreakName } from './server/breaks.js';
+import { type BreakName, type Breaks, breaksNamed } from './server/breaks.js';
 import { LuaScripts } from './server/lua-scripts.js';
+import { type QuorumBreakName, quorumBreaksNamed } from './server/quorum-breaks.js';
 import { shorten } from './shorten.js';
+import type { AnyBreakName, StageName } from './stages.js';
 
 /** Some of the histories of a campaign. */
 export interface Share {
@@ -14,8 +17,11 @@ export interface Share {
   readonly histories: number;
   /** After how much real time no further history is begun. */
   readonly forMs: number;
-  readonly breaks: BreakName | undefined;
+  readonly stage: StageName;
+  readonly breaks: AnyBreakName | undefined;
   readonly print: boolean;
+  /** Whether a history with a finding is shown as it was played. */
+  readonly isWhole: boolean;
   readonly judges: readonly JudgeName[];
 }
 
@@ -26,21 +32,31 @@ export type Played =
 
 /** Plays one seed after the other until the first finding. */
 export async function playSeeds(share: Share, tell: (played: Played) => void): Promise<void> {
-  const { firstSeed, step, histories, forMs, breaks, print, judges } = share;
+  const { firstSeed, step, histories, forMs, stage, print, isWhole, judges } = share;
+  const breaks = breaksOf(share);
   const scripts = await LuaScripts.create();
   const linesOf = (plan: Plan): Promise<readonly HistoryLine[]> =>
     runHistory(plan, scripts, breaks);
   const startedAt = realMs();
   for (let i = 0; i < histories && realMs() - startedAt < forMs; i += 1) {
-    const plan = planOf(firstSeed + i * step);
+    const seed = firstSeed + i * step;
+    const plan = stage === 'quorum' ? planOfQuorum(seed) : planOf(seed);
     const lines = await linesOf(plan);
     const [finding] = findingsIn(lines, judges);
     if (finding !== undefined) {
-      return tell({ kind: 'found', text: await shownShortly(plan, finding, linesOf, judges) });
+      const text = isWhole
+        ? shown(plan, finding, lines)
+        : await shownShortly(plan, finding, linesOf, judges);
+      return tell({ kind: 'found', text });
     }
     const events = print ? lines.map((line) => JSON.stringify(line)) : [];
     tell({ kind: 'clean', virtualMs: lines.at(-1)?.at ?? 0, events });
   }
+}
+
+function breaksOf({ stage, breaks }: Share): Breaks | undefined {
+  if (stage === 'quorum') return breaks && quorumBreaksNamed(breaks as QuorumBreakName);
+  return breaksNamed(breaks as BreakName | undefined);
 }
 
 /** The history of the least plan that still leads to a finding of this rule. */
@@ -54,14 +70,17 @@ async function shownShortly(
     findingsIn(lines, judges).find((other) => other.rule === rule);
   const short = await shorten(plan, async (other) => findingOf(await linesOf(other)) !== undefined);
   const lines = await linesOf(short);
-  const finding = findingOf(lines);
+  return shown(short, findingOf(lines) ?? { rule, at: 0, text: '' }, lines);
+}
+
+function shown(plan: Plan, { rule, at, text }: Finding, lines: readonly HistoryLine[]): string {
   return [
-    `seed ${plan.seed}: ${rule}: ${finding?.text}\n`,
-    ...short.faults.map(
-      ({ what, atMs, forMs }) => `fault after ${atMs} ms, for ${Math.round(forMs)} ms: ${what}`,
+    `seed ${plan.seed}: ${rule}: ${text}\n`,
+    ...plan.faults.map(
+      (fault) => `fault after ${fault.atMs} ms, for ${Math.round(fault.forMs)} ms: ${fault.what}`,
     ),
     ...lines
-      .filter(({ type, at }) => type !== 'effect' && at <= (finding?.at ?? 0))
+      .filter((line) => line.type !== 'effect' && line.at <= at)
       .map((line) => JSON.stringify(line)),
   ].join('\n');
 }

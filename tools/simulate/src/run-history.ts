@@ -1,7 +1,8 @@
 import type { HistoryLine } from 'check-history';
 import { lastActs } from './last-acts.js';
 import type { Plan } from './plan.js';
-import type { BreakName } from './server/breaks.js';
+import { type QuorumPlan, QuorumStage } from './quorum-stage.js';
+import type { Breaks } from './server/breaks.js';
 import type { LuaScripts } from './server/lua-scripts.js';
 import { Stage } from './stage.js';
 import { VirtualTime } from './world/virtual-time.js';
@@ -10,13 +11,19 @@ import { VirtualTime } from './world/virtual-time.js';
 export async function runHistory(
   plan: Plan,
   scripts: LuaScripts,
-  breaks?: BreakName,
+  breaks?: Breaks,
 ): Promise<readonly HistoryLine[]> {
   const time = new VirtualTime();
-  const stage = new Stage(time, plan, scripts, breaks);
+  const stage = isOfQuorum(plan)
+    ? new QuorumStage(time, plan, scripts, breaks)
+    : new Stage(time, plan, scripts, breaks);
   for (const { atMs, act } of lastActs(plan)) {
     await time.runUntil(atMs);
     act(stage);
   }
   return stage.history.lines;
+}
+
+function isOfQuorum(plan: Plan): plan is QuorumPlan {
+  return plan.quorum !== undefined;
 }

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
+import { QuorumScripts } from '../../../libs/nestjs-locked/src/redis/quorum/quorum-scripts.js';
 import { LockScripts } from '../../../libs/nestjs-locked/src/redis/scripts/lock-scripts.js';
 import { LuaScripts } from '../src/server/lua-scripts.js';
 import { ModelServer } from '../src/server/model-server.js';
@@ -57,6 +58,8 @@ const command = fc.oneof(
   fc.tuple(fc.constant('PEXPIRE'), key, ms),
   fc.tuple(fc.constant('ZADD'), key, number, member),
   fc.tuple(fc.constant('ZADD'), key, number, member, number, member),
+  fc.tuple(fc.constant('ZADD'), key, fc.constantFrom('NX', 'nx'), number, member),
+  fc.tuple(fc.constant('ZRANK'), key, member),
   fc.tuple(fc.constant('ZREM'), key, member, member),
   fc.tuple(fc.constantFrom('ZRANGE', 'ZREVRANGE'), key, number, number),
   fc.tuple(fc.constantFrom('ZRANGE', 'ZREVRANGE'), key, number, number, fc.constant('WITHSCORES')),
@@ -87,47 +90,20 @@ describe('the model of Redis', () => {
       acceptMs: 1_000,
       fenceKeepMs: 600_000,
     });
-    const script = fc.tuple(fc.nat(13), fc.nat(3), fc.nat(3), fc.nat(2));
-    const trouble = fc.constantFrom(...TROUBLES);
-    const steps = fc.array(
-      fc.oneof({ weight: 8, arbitrary: script }, { weight: 1, arbitrary: trouble }),
-      { minLength: 2, maxLength: 25 },
-    );
-    await fc.assert(
-      fc.asyncProperty(steps, async (chosen) => {
-        const model = await freshPair();
-        const heard: unknown[][] = [];
-        const inbox = `lock:inbox:${PROCESSES[0]}`;
-        model.subscribe(inbox, { hear: (...message) => heard.push(message) });
-        const listener = redis.duplicate();
-        await listener.subscribe(inbox);
-        const heardThere: unknown[][] = [];
-        listener.on('message', (...message) => heardThere.push(message));
-        try {
-          for (const step of chosen) {
-            if (typeof step === 'string') {
-              await happen(model, step);
-              continue;
-            }
-            const { lua, keys, args } = commandOf(library, step);
-            const theirs = await answer(() => tested.eval(lua, keys.length, ...keys, ...args));
-            const given = args.map(String);
-            const ours = model.command('EVAL', [lua, String(keys.length), ...keys, ...given]);
-            expectAlike([step, ours], [step, theirs]);
-            expectAlike(contentsOf(model), await contentsOfReal());
-          }
-          model.refused.clear();
-          await redis.publish(inbox, 'last');
-          model.command('PUBLISH', [inbox, 'last']);
-          while (heardThere.at(-1)?.[1] !== 'last') await new Promise((now) => setImmediate(now));
-          expectAlike(heard, heardThere);
-        } finally {
-          listener.disconnect();
-        }
-      }),
-      { numRuns: 150 },
-    );
+    await runAlike(14, 150, (step) => commandOf(library, step));
   });
+
+  it.each([0, 1, 60_000])(
+    'runs the scripts of a quorum as a real server does, which is young for %i ms',
+    async (youngMs) => {
+      const library = new QuorumScripts({
+        inboxPrefix: 'lock:inbox:',
+        fenceKeepMs: 600_000,
+        youngMs,
+      });
+      await runAlike(14, 50, (step) => commandOfQuorum(library, step), youngMs);
+    },
+  );
 
   it('issues no number twice on a fence that the clock has just reached, alone and in a batch', async () => {
     const now = 1_795_000_000_000_000;
@@ -202,6 +178,68 @@ describe('the model of Redis', () => {
     expectAlike(['h a:1 57499 stock', 57_499], ['h a:1 57501 stock', 57_501]);
   });
 });
+
+type Step = [which: number, one: number, other: number, from: number];
+
+interface ScriptCommand {
+  readonly lua: string;
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number)[];
+}
+
+/**
+ * Runs random sequences of scripts on both, with troubles in between.
+ *
+ * @param count of the commands to choose from
+ * @param youngMs the server has started so recently
+ */
+async function runAlike(
+  count: number,
+  numRuns: number,
+  commandFor: (step: Step) => ScriptCommand,
+  youngMs = 0,
+): Promise<void> {
+  const script = fc.tuple(fc.nat(count - 1), fc.nat(3), fc.nat(3), fc.nat(2));
+  const trouble = fc.constantFrom(...TROUBLES);
+  const steps = fc.array(
+    fc.oneof({ weight: 8, arbitrary: script }, { weight: 1, arbitrary: trouble }),
+    { minLength: 2, maxLength: 25 },
+  );
+  await fc.assert(
+    fc.asyncProperty(steps, async (chosen) => {
+      const model = await freshPair(youngMs);
+      const heard: unknown[][] = [];
+      const inbox = `lock:inbox:${PROCESSES[0]}`;
+      model.subscribe(inbox, { hear: (...message) => heard.push(message) });
+      const listener = redis.duplicate();
+      await listener.subscribe(inbox);
+      const heardThere: unknown[][] = [];
+      listener.on('message', (...message) => heardThere.push(message));
+      try {
+        for (const step of chosen) {
+          if (typeof step === 'string') {
+            await happen(model, step);
+            continue;
+          }
+          const { lua, keys, args } = commandFor(step);
+          const theirs = await answer(() => tested.eval(lua, keys.length, ...keys, ...args));
+          const given = args.map(String);
+          const ours = model.command('EVAL', [lua, String(keys.length), ...keys, ...given]);
+          expectAlike([step, ours], [step, theirs]);
+          expectAlike(contentsOf(model), await contentsOfReal());
+        }
+        model.refused.clear();
+        await redis.publish(inbox, 'last');
+        model.command('PUBLISH', [inbox, 'last']);
+        while (heardThere.at(-1)?.[1] !== 'last') await new Promise((now) => setImmediate(now));
+        expectAlike(heard, heardThere);
+      } finally {
+        listener.disconnect();
+      }
+    }),
+    { numRuns },
+  );
+}
 
 /**
  * What may happen between two scripts: the memory is full, no replica is left, a right is lost, another program writes.
@@ -283,8 +321,8 @@ function commandOf(
     inspect,
     prolong,
   }: LockScripts,
-  [which, one, other, from]: readonly [number, number, number, number],
-): { lua: string; keys: readonly string[]; args: readonly (string | number)[] } {
+  [which, one, other, from]: Step,
+): ScriptCommand {
   const process = PROCESSES[from === 2 ? 1 : 0];
   // Every other one is a reader.
   const tokenOf = (n: number): string => `${process}:${n}${n % 2 === 1 ? 's' : ''}`;
@@ -314,15 +352,53 @@ function commandOf(
   return { lua: script.lua, keys, args };
 }
 
+function commandOfQuorum(
+  { vote, giveBack, renew, raise, adopt, undoAdopt }: QuorumScripts,
+  [which, one, other, from]: Step,
+): ScriptCommand {
+  const process = PROCESSES[from === 2 ? 1 : 0];
+  const [token, next] = [one, other].map((n) => `${process}:${n}`) as [string, string];
+  const since = 1_764_000_000_000_000 + one;
+  const [k, l] = ['stock', 'other'].map((name) => {
+    const [lock = '', queue = ''] = keysOf(name);
+    return [lock, queue, `${lock}:fence`];
+  }) as [string[], string[]];
+  const all: readonly (readonly [
+    { lua: string },
+    readonly string[],
+    readonly (string | number)[],
+  ])[] = [
+    [vote, k, [token, 60_000, '', '']],
+    [vote, k, [token, 60_000, token, since]],
+    [vote, k, [next, 60_000, token, since]],
+    [vote, l, [next, 60_000, next, since]],
+    [giveBack, k, [token, '', 5, 0, 0, '', '', 1]],
+    [giveBack, k, [token, next, '', 0, 0, token, '', 1]],
+    [giveBack, k, [token, '', 5, 0, 0, token, since, 0]],
+    [giveBack, k, [token, '', '', 30_000, 1, '', '', 1]],
+    [giveBack, k, ['', '', '', 0, 0, token, '', 1]],
+    [renew, [...k, ...l], [token, 90_000, 7, next, 90_000, 7]],
+    [raise, k, [token, 1_764_000_009_000_000, 60_000]],
+    [adopt, k, [token, next, 60_000, 7]],
+    [undoAdopt, k, [token, next, 60_000]],
+    [vote, l, [token, 60_000, '', '']],
+  ];
+  const [script, keys, args] = all[which] as (typeof all)[number];
+  return { lua: script.lua, keys, args };
+}
+
 function keysOf(name: string): string[] {
   const lock = `lock:{${name}}`;
   return [lock, `${lock}:queue`, 'lock:fence', `${lock}:lapsed`];
 }
 
-async function freshPair(): Promise<ModelServer> {
+/** @param youngMs both have started so recently, if it is long; otherwise, neither has */
+async function freshPair(youngMs = 0): Promise<ModelServer> {
   await allWell();
   await redis.flushall();
-  return new ModelServer({ scripts, micros: () => Date.now() * 1000 });
+  const model = new ModelServer({ scripts, micros: () => Date.now() * 1000 });
+  if (youngMs > 10_000) model.restart(new Map());
+  return model;
 }
 
 async function answer(ask: () => Promise<unknown>): Promise<Reply> {
@@ -350,7 +426,11 @@ const ASKED: readonly (readonly string[])[] = [
   ].map((script) => ['EVAL', script, '0']),
 ];
 
-const KEYS = ['a', 'b', 'c', ...keysOf('stock'), ...keysOf('other')];
+const KEYS = [
+  ...['a', 'b', 'c', 'lock:{stock}:fence', 'lock:{other}:fence'],
+  ...keysOf('stock'),
+  ...keysOf('other'),
+];
 
 async function contentsOfReal(): Promise<readonly unknown[]> {
   const read = async (of: string): Promise<unknown> => {

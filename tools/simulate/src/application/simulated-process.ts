@@ -4,11 +4,11 @@ import { LockEngine } from '../../../../libs/nestjs-locked/dist/modules/core/eng
 import type { Lock } from '../../../../libs/nestjs-locked/dist/modules/core/lock.js';
 import type { LockOptions } from '../../../../libs/nestjs-locked/dist/modules/core/lock.options.js';
 import { resolveServiceOptions } from '../../../../libs/nestjs-locked/dist/modules/core/resolved.options.js';
+import type { LockStore } from '../../../../libs/nestjs-locked/dist/modules/core/store/lock-store.js';
 import type {
   CancelTimer,
   Clock,
 } from '../../../../libs/nestjs-locked/dist/modules/core/time/clock.js';
-import { RedisLockStore } from '../../../../libs/nestjs-locked/dist/modules/redis/redis-lock-store.js';
 import type { History } from '../history.js';
 import type { Machine } from '../network/machine.js';
 import type { ServerHost } from '../network/server-host.js';
@@ -48,6 +48,22 @@ interface Detaching {
   readonly handOff: HandOff;
 }
 
+/** What a store is made of. */
+export interface StoreNeeds {
+  /** One for each server. */
+  readonly clients: readonly [SimulatedClient, ...SimulatedClient[]];
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly plan: PlannedProcess;
+}
+
+/** What the world does for a process. */
+export interface Surroundings {
+  readonly storeOf: (needs: StoreNeeds) => LockStore;
+  /** Brings the text of a lock to those that are to adopt it. */
+  readonly pass: (lock: DetachedLock) => void;
+}
+
 type Outcome = Extract<OfCall, { type: 'ended' }>['outcome'];
 
 const OUTCOMES: Readonly<Record<string, Outcome>> = {
@@ -58,32 +74,29 @@ const OUTCOMES: Readonly<Record<string, Outcome>> = {
 
 /** A process of an application: one lock service, and its callers. */
 export class SimulatedProcess {
-  readonly client: SimulatedClient;
+  readonly clients: StoreNeeds['clients'];
   readonly #engine: LockEngine;
   readonly #history: History;
+  readonly #pass: Surroundings['pass'];
   #isClosing = false;
   #isOpen = false;
   #opened: Promise<boolean> | undefined;
 
   constructor(
     readonly machine: Machine,
-    server: ServerHost,
+    servers: readonly ServerHost[],
     history: History,
     readonly plan: PlannedProcess,
-    private readonly pass: (lock: DetachedLock) => void,
+    { storeOf, pass }: Surroundings,
   ) {
     this.#history = history;
-    const { leaseMs, lingerMs, localHandovers, fenceKeepMs } = plan;
-    this.client = new SimulatedClient(machine, server);
+    this.#pass = pass;
+    const { leaseMs, lingerMs, localHandovers } = plan;
+    const clients = servers.map((server) => new SimulatedClient(machine, server));
+    this.clients = clients as unknown as StoreNeeds['clients'];
     const clock = clockOf(machine);
-    const store = new RedisLockStore({
-      client: this.client,
-      clock,
-      keyPrefix: 'lock:',
-      leaseMs,
-      ...(fenceKeepMs === undefined ? {} : { fenceKeepMs }),
-      closeClient: async () => {},
-    });
+    const random = (): number => machine.random.next();
+    const store = storeOf({ clients: this.clients, clock, random, plan });
     const options = resolveServiceOptions({
       leaseMs,
       lingerMs,
@@ -93,9 +106,14 @@ export class SimulatedProcess {
       store,
       options,
       clock,
-      random: () => machine.random.next(),
+      random,
       report: () => {},
     });
+  }
+
+  /** That of the first server. */
+  get client(): SimulatedClient {
+    return this.clients[0];
   }
 
   /** Connects, and makes the planned calls. */
@@ -287,7 +305,7 @@ export class SimulatedProcess {
     const text = await lock.detach({ forMs });
     const from = `${process}/${call}`;
     this.#history.tell({ type: 'detached', process, call, text: from });
-    this.pass({ text, from, keys, adopters });
+    this.#pass({ text, from, keys, adopters });
   }
 
   #sleep(ms: number): Promise<void> {

@@ -1,5 +1,5 @@
 import type { History } from '../history.js';
-import type { BreakName } from '../server/breaks.js';
+import type { ServerBreak } from '../server/breaks.js';
 import type { Entry } from '../server/keyspace.js';
 import type { LuaScripts } from '../server/lua-scripts.js';
 import { ModelServer, type ScriptRun } from '../server/model-server.js';
@@ -43,14 +43,17 @@ export class ServerHost {
     scripts: LuaScripts,
     history: History,
     readonly isQuiet: boolean,
-    breaks?: BreakName,
+    breaks?: ServerBreak,
+    /** Of a node of a quorum, its number. */
+    index?: number,
   ) {
     this.machine = machine;
     const micros = (): number => Math.round(this.clockMs * 1000);
     const ran = (run: ScriptRun): void => {
       const script = nameOfScript(run.script);
       if (script === 'probe' || script === undefined) return;
-      history.tell({ type: 'ran', by: this.#client, ...run, script });
+      const of = index === undefined ? {} : { server: machine.name };
+      history.tell({ type: 'ran', by: this.#client, ...run, script, ...of });
       for (const key of this.#isLate ? run.keys : []) {
         const [, name] = /^lock:\{(.*)\}$/.exec(key) ?? [];
         if (name !== undefined) history.tell({ type: 'arrived late', key: name });
@@ -59,7 +62,13 @@ export class ServerHost {
       const key = /\{(.*)\}$/.exec(run.keys[0] ?? '')?.[1] ?? '';
       history.tell({ type: 'taken away', key });
     };
-    this.model = new ModelServer({ scripts, micros, breaks, ran });
+    this.model = new ModelServer({
+      scripts,
+      micros,
+      breaks,
+      ran,
+      ...(index === undefined ? {} : { index }),
+    });
   }
 
   get isUp(): boolean {
@@ -123,13 +132,16 @@ export class ServerHost {
     }
   }
 
-  /** @param lagMs how much of the last writes is lost; Infinity: all data */
-  start(lagMs: number): void {
+  /**
+   * @param lagMs how much of the last writes is lost; Infinity: all data
+   * @param isOld whether a replica that has run for long takes its place
+   */
+  start(lagMs: number, isOld = false): void {
     this.#isUp = true;
     const until = this.machine.time.now - lagMs;
     const entries =
       this.#past.findLast(({ at }) => at <= until)?.entries ?? new Map<string, Entry>();
-    this.model.restart(lagMs === 0 ? this.model.copy() : entries);
+    this.model.restart(lagMs === 0 ? this.model.copy() : entries, isOld);
     this.#past = [];
     this.#remember();
   }

@@ -22,14 +22,29 @@ const CLOSED = 'Connection is closed.';
 
 /** A client of one server, for the `connection` of a lock service. Like that of a user, it stays as it is. */
 export class SimulatedClient implements RedisClient {
-  readonly options = { host: 'redis', port: 6379 };
+  readonly options: { readonly host: string; readonly port: number };
   /** All connections of this process, so that faults can choose among them. */
   readonly connections: SimulatedConnection[] = [];
 
   constructor(
     readonly machine: Machine,
     readonly server: ServerHost,
-  ) {}
+  ) {
+    this.options = { host: server.machine.name, port: 6379 };
+  }
+
+  isParted = false;
+
+  /** Nothing gets through, on no connection, until `heal`. */
+  part(): void {
+    this.isParted = true;
+    for (const connection of this.connections) connection.part();
+  }
+
+  heal(): void {
+    this.isParted = false;
+    for (const connection of this.connections) connection.heal();
+  }
 
   /** @param isNoticed whether the system of the dead process closes its connections, or its machine is gone */
   killed(isNoticed: boolean): void {
@@ -37,7 +52,7 @@ export class SimulatedClient implements RedisClient {
   }
 
   duplicate(override: object): RedisConnection {
-    const connection = new SimulatedConnection(this.machine, this.server, override);
+    const connection = new SimulatedConnection(this.machine, this.server, override, this);
     this.connections.push(connection);
     return connection;
   }
@@ -51,12 +66,19 @@ export class SimulatedConnection extends EventEmitter implements RedisConnection
   readonly commandQueue: Pending[] = [];
   readonly #machine: Machine;
   readonly #server: ServerHost;
+  readonly #client: Pick<SimulatedClient, 'isParted'>;
   #socket: Socket | undefined;
   #isManuallyClosed = false;
   #attempts = 0;
 
-  constructor(machine: Machine, server: ServerHost, options: Options) {
+  constructor(
+    machine: Machine,
+    server: ServerHost,
+    options: Options,
+    client: Pick<SimulatedClient, 'isParted'>,
+  ) {
     super();
+    this.#client = client;
     this.#machine = machine;
     this.#server = server;
     this.options = { ...options };
@@ -189,6 +211,7 @@ export class SimulatedConnection extends EventEmitter implements RedisConnection
       closed: (error) => this.#closed(socket, error),
     });
     this.#socket = socket;
+    if (this.#client.isParted) socket.part();
     this.#data = new EventEmitter();
     this.stream = {
       cork: () => {},

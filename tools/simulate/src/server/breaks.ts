@@ -8,6 +8,23 @@ export interface ScriptCommand {
   readonly args: readonly string[];
 }
 
+/** A script that is to run. */
+export interface BrokenScript {
+  readonly script: string;
+  readonly args: readonly string[];
+  readonly micros: number;
+  readonly run: (args: readonly string[]) => Reply;
+}
+
+/** What a server does wrong. */
+export interface ServerBreak {
+  readonly command?: Break;
+  /** Answers instead of a script; undefined: the script runs. */
+  readonly script?: (script: BrokenScript) => Reply | undefined;
+  /** Whether it says that it has never started again. */
+  readonly hidesStarts?: boolean;
+}
+
 /** Answers instead of the server; undefined: the server answers. */
 type Break = (command: ScriptCommand) => Reply | undefined;
 
@@ -50,6 +67,13 @@ export const BREAKS = {
   },
 } satisfies Readonly<Record<string, Break>>;
 
+/** What each server of a world does wrong, by its number. */
+export type Breaks = (server: number) => ServerBreak | undefined;
+
 export type BreakName = keyof typeof BREAKS;
 
 export const BREAK_NAMES = Object.keys(BREAKS) as readonly BreakName[];
+
+export function breaksNamed(name: BreakName | undefined): Breaks | undefined {
+  return name === undefined ? undefined : () => ({ command: BREAKS[name] });
+}

@@ -8,6 +8,8 @@ export interface CommandContext {
   readonly micros: () => number;
   readonly publish: (channel: string, message: string) => number;
   readonly listeners: (channel: string) => number;
+  /** What the server tells of itself. */
+  readonly info: () => string;
 }
 
 type Command = (context: CommandContext, args: readonly string[]) => Reply;
@@ -24,6 +26,7 @@ const NOT_A_FLOAT = new ErrorReply('ERR value is not a valid float');
  */
 const COMMANDS: Readonly<Record<string, { readonly atLeast: number; readonly run: Command }>> = {
   PING: { atLeast: 0, run: () => 'PONG' },
+  INFO: { atLeast: 0, run: ({ info }) => info() },
   TIME: {
     atLeast: 0,
     run: ({ micros }) => {
@@ -71,13 +74,18 @@ const COMMANDS: Readonly<Record<string, { readonly atLeast: number; readonly run
   },
   ZADD: {
     atLeast: 3,
-    run: ({ keyspace }, [key = '', ...pairs]) => {
+    run: ({ keyspace }, [key = '', ...rest]) => {
+      const isNew = rest[0]?.toUpperCase() === 'NX';
+      const pairs = isNew ? rest.slice(1) : rest;
       if (pairs.length % 2 === 1) return SYNTAX;
       const scores = pairs.filter((_, i) => i % 2 === 0).map(scoreFrom);
       if (scores.some((score) => score === undefined)) return NOT_A_FLOAT;
       return changeSet(keyspace, key, (set) => {
         const before = set.size;
-        scores.forEach((score, i) => set.set(pairs[2 * i + 1] as string, score as number));
+        scores.forEach((score, i) => {
+          const member = pairs[2 * i + 1] as string;
+          if (!isNew || !set.has(member)) set.set(member, score as number);
+        });
         return set.size - before;
       });
     },
@@ -97,6 +105,14 @@ const COMMANDS: Readonly<Record<string, { readonly atLeast: number; readonly run
       ofSet(keyspace, key, (set) => {
         const score = set.get(member);
         return score === undefined ? null : scoreText(score);
+      }),
+  },
+  ZRANK: {
+    atLeast: 2,
+    run: ({ keyspace }, [key = '', member = '']) =>
+      ofSet(keyspace, key, (set) => {
+        const rank = sorted(set).findIndex(([name]) => name === member);
+        return rank === -1 ? null : rank;
       }),
   },
   ZRANGE: { atLeast: 3, run: (context, args) => range(context, args, false) },

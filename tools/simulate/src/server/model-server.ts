@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { type BreakName, BREAKS } from './breaks.js';
+import type { ServerBreak } from './breaks.js';
 import { type CommandContext, execute } from './commands.js';
 import { type Entry, Keyspace } from './keyspace.js';
 import type { LuaScripts } from './lua-scripts.js';
@@ -15,7 +15,9 @@ export interface ModelServerOptions {
   /** The server's clock, in microseconds since 1970. */
   readonly micros: () => number;
   /** What it does wrong. */
-  readonly breaks?: BreakName | undefined;
+  readonly breaks?: ServerBreak | undefined;
+  /** Tells its runs from those of other servers. @default 0 */
+  readonly index?: number;
   /** Called after each script that was not refused. */
   readonly ran?: (run: ScriptRun) => void;
 }
@@ -31,6 +33,11 @@ export interface ScriptRun {
   readonly messages: readonly (readonly [channel: string, message: string])[];
 }
 
+/** How long it has run when a history begins. */
+const AGE_MICROS = 3_600e6;
+/** How often a server may start in one history. */
+const MOST_RUNS = 1_000;
+
 /** Commands that a server with a full memory refuses, of those that the library uses. */
 const NEEDS_MEMORY = new Set(['SET', 'ZADD']);
 /** Once one of these was sent, a script may send the others, too: it must not end half-way. */
@@ -44,6 +51,8 @@ export class ModelServer {
   readonly #options: ModelServerOptions;
   #keyspace: Keyspace;
   #runId = 1;
+  /** When it has started, by its clock. */
+  #startedAt: number;
   /** The scripts that it knows, by their hash. */
   readonly #known = new Map<string, string>();
   readonly #channels = new Map<string, Set<Subscriber>>();
@@ -56,6 +65,7 @@ export class ModelServer {
 
   constructor(options: ModelServerOptions) {
     this.#options = options;
+    this.#startedAt = options.micros() - AGE_MICROS;
     this.#keyspace = this.#holding(new Map());
   }
 
@@ -67,8 +77,6 @@ export class ModelServer {
     if (this.isFull && NEEDS_MEMORY.has(name.toUpperCase())) return FULL;
     if (this.isRefusingWrites && WRITES.has(name.toUpperCase())) return NO_REPLICAS;
     switch (name.toUpperCase()) {
-      case 'INFO':
-        return `redis_version:7.4.0\r\nrun_id:${String(this.#runId).padStart(40, '0')}\r\nrole:master\r\nloading:0\r\nmaxmemory:0\r\n`;
       case 'SCRIPT':
         return this.#learn(args[1] ?? '');
       case 'EVAL':
@@ -108,10 +116,12 @@ export class ModelServer {
   /**
    * It starts again, with these keys. Its connections are gone, and it knows no script.
    * @param entries what was saved, or what a replica had
+   * @param isOld whether a server that has run for long takes its place
    */
-  restart(entries: ReadonlyMap<string, Entry>): void {
+  restart(entries: ReadonlyMap<string, Entry>, isOld = false): void {
     this.#keyspace = this.#holding(entries);
     this.#runId += 1;
+    if (!isOld) this.#startedAt = this.#options.micros();
     this.#known.clear();
     this.#channels.clear();
   }
@@ -142,24 +152,46 @@ export class ModelServer {
     const args = rest.slice(Number(count));
     const context = this.#context;
     const { scripts, breaks, ran, micros } = this.#options;
-    const instead = breaks === undefined ? undefined : BREAKS[breaks];
     const messages: [channel: string, message: string][] = [];
     let hasWritten = false;
-    const reply = scripts.run(script, keys, args, (name, given) => {
+    const call = (name: string, given: readonly string[]): Reply => {
       if (this.refused.has(name)) return noRightInScript(name.toLowerCase());
       if (this.isRefusingWrites && WRITES.has(name)) return NO_REPLICAS;
       if (this.isFull && !hasWritten && NEEDS_MEMORY.has(name)) return FULL;
       hasWritten ||= WRITES.has(name);
-      const broken = instead?.({ context, name, args: given });
+      const broken = breaks?.command?.({ context, name, args: given });
       if (name === 'PUBLISH') messages.push([given[0] ?? '', given[1] ?? '']);
       return broken === undefined ? execute(context, name, given) : broken;
-    });
+    };
+    const run = (given: readonly string[]): Reply => scripts.run(script, keys, given, call);
+    const reply = breaks?.script?.({ script, args, micros: micros(), run }) ?? run(args);
     if (ran !== undefined && !(reply instanceof ErrorReply)) {
       const heard = [...this.#channels].filter(([, subscribers]) => subscribers.size > 0);
       const listening = heard.map(([channel]) => channel);
       ran({ script, keys, args, reply, micros: micros(), listening, messages });
     }
     return reply;
+  }
+
+  /** How long it has run, by its clock: whole seconds, of which Redis counts those that have begun. */
+  get uptimeSeconds(): number {
+    const second = (micros: number): number => Math.floor(micros / 1e6);
+    return second(this.#options.micros()) - second(this.#startedAt);
+  }
+
+  get #info(): string {
+    const { index = 0, breaks } = this.#options;
+    const isHidden = breaks?.hidesStarts === true;
+    const runId = index * MOST_RUNS + (isHidden ? 1 : this.#runId);
+    return [
+      'redis_version:7.4.0',
+      `run_id:${String(runId).padStart(40, '0')}`,
+      `uptime_in_seconds:${isHidden ? AGE_MICROS / 1e6 : this.uptimeSeconds}`,
+      'role:master',
+      'loading:0',
+      'maxmemory:0',
+      '',
+    ].join('\r\n');
   }
 
   get #context(): CommandContext {
@@ -172,6 +204,7 @@ export class ModelServer {
         return subscribers.length;
       },
       listeners: (channel) => this.#channels.get(channel)?.size ?? 0,
+      info: () => this.#info,
     };
   }
 }

@@ -1,9 +1,14 @@
 import { LockScripts } from '../../../../libs/nestjs-locked/dist/modules/redis/scripts/lock-scripts.js';
 
+import { QuorumScripts } from '../../../../libs/nestjs-locked/dist/modules/redis/quorum/quorum-scripts.js';
+
 const ANY_SETTINGS = { inboxPrefix: 'lock:inbox:', acceptMs: 0, fenceKeepMs: 0, inCluster: false };
 
 const NAMES = new Map(
-  new LockScripts(ANY_SETTINGS).all.map(({ lua, name }) => [withoutNumbers(lua), name]),
+  [
+    ...new LockScripts(ANY_SETTINGS).all,
+    ...new QuorumScripts({ inboxPrefix: 'lock:inbox:', fenceKeepMs: 0, youngMs: 0 }).all,
+  ].map(({ lua, name }) => [withoutNumbers(lua), name]),
 );
 
 /** The names by the texts of scripts, each of which is looked up once. */
