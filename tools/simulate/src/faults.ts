@@ -1,5 +1,5 @@
 import type { SimulatedProcess } from './application/simulated-process.js';
-import type { PlannedFault } from './plan.js';
+import type { FaultOfOne, PlannedFault } from './plan.js';
 import type { Stage } from './stage.js';
 
 /** After the end of every history. */
@@ -11,7 +11,7 @@ const LEAST_LAG_MS = 5;
 /** How often another program tries to reach the server. */
 const AGAIN_MS = 100;
 
-export function happen(fault: PlannedFault, stage: Stage): void {
+export function happen(fault: PlannedFault<FaultOfOne>, stage: Stage): void {
   const { server, processes, history } = stage;
   const { what, forMs, which } = fault;
   const { machine } = server;

@@ -102,12 +102,19 @@ export const FAULTS = [
 const DRAWN = FAULTS.filter((what) => what !== 'refuse writes');
 const LATER = 0x5eed;
 
-export interface PlannedFault {
-  readonly what: (typeof FAULTS)[number] | (typeof QUORUM_FAULTS)[number];
+export type FaultOfOne = (typeof FAULTS)[number];
+
+export interface PlannedFault<What = FaultOfOne | (typeof QUORUM_FAULTS)[number]> {
+  readonly what: What;
   readonly atMs: number;
   readonly forMs: number;
   /** Chooses among what there is. */
   readonly which: number;
+}
+
+/** Whether it happens to a process, or to the one server that there is. */
+export function isOfOne(what: PlannedFault['what']): what is FaultOfOne {
+  return (FAULTS as readonly string[]).includes(what);
 }
 
 /** Independent servers, of which more than half vote for each lock. */

@@ -1,7 +1,7 @@
 import type { SimulatedProcess } from './application/simulated-process.js';
 import { happen } from './faults.js';
 import type { ServerHost } from './network/server-host.js';
-import type { PlannedFault } from './plan.js';
+import { isOfOne, type PlannedFault } from './plan.js';
 import type { QuorumStage } from './quorum-stage.js';
 
 /** Until everybody has connected again: the longest pause before that, and round trips. */
@@ -40,6 +40,7 @@ export class QuorumFaults {
     const alive = processes.filter(({ machine }) => !machine.isDead);
     const process = alive[Math.floor(which / 10) % Math.max(1, alive.length)];
     const choice = Math.floor(which / 100);
+    if (isOfOne(what)) return happen({ ...fault, what }, this.#stage);
     switch (what) {
       case 'pause a node':
         return this.#pause([node], what, forMs);
@@ -97,8 +98,6 @@ export class QuorumFaults {
         node.deafen(name);
         return void time.plan(forMs, () => node.undeafen(name));
       }
-      default:
-        return happen(fault, this.#stage);
     }
   }
 

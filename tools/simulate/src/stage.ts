@@ -10,7 +10,7 @@ import { happen } from './faults.js';
 import { History } from './history.js';
 import { Machine } from './network/machine.js';
 import { ServerHost } from './network/server-host.js';
-import type { Plan, PlannedFault, PlannedProcess } from './plan.js';
+import { isOfOne, type Plan, type PlannedFault, type PlannedProcess } from './plan.js';
 import type { Breaks } from './server/breaks.js';
 import type { LuaScripts } from './server/lua-scripts.js';
 import { beginWorld } from './world/virtual-node.js';
@@ -74,7 +74,8 @@ export class Stage {
   }
 
   protected happen(fault: PlannedFault): void {
-    happen(fault, this);
+    const { what } = fault;
+    if (isOfOne(what)) happen({ ...fault, what }, this);
   }
 
   /** @param stream of random numbers: one for each machine */

@@ -48,9 +48,10 @@ export function quorumBreaksNamed(name: QuorumBreakName): Breaks {
 /** A refusal of a vote, or of renewals. */
 function asYes(reply: Reply, micros: number): Reply {
   if (!Array.isArray(reply)) return reply;
-  const [first] = reply as Reply[];
+  const entries = reply as readonly Reply[];
+  const [first] = entries;
   if (first === 'no') return ['vote', String(micros), String(micros + 1_000_000), 0];
   const renewed = (entry: Reply): Reply =>
     Array.isArray(entry) && entry[0] === 'no' ? ['renewed', entry[1] as Reply] : entry;
-  return Array.isArray(first) ? (reply as Reply[]).map(renewed) : reply;
+  return Array.isArray(first) ? entries.map(renewed) : entries;
 }

@@ -1,6 +1,5 @@
-import { LockScripts } from '../../../../libs/nestjs-locked/dist/modules/redis/scripts/lock-scripts.js';
-
 import { QuorumScripts } from '../../../../libs/nestjs-locked/dist/modules/redis/quorum/quorum-scripts.js';
+import { LockScripts } from '../../../../libs/nestjs-locked/dist/modules/redis/scripts/lock-scripts.js';
 
 const ANY_SETTINGS = { inboxPrefix: 'lock:inbox:', acceptMs: 0, fenceKeepMs: 0, inCluster: false };
 
