@@ -213,6 +213,22 @@ describe('a round of votes', () => {
     await eventually(async () => expect(await holders(key)).toEqual([null, null, null]));
   });
 
+  it('of an adoption is lost to whoever has adopted the lock on enough nodes, although one has the old token [G54]', async () => {
+    const key = uniqueKey();
+    const proxies = await Promise.all(
+      quorum.servers.slice(0, 2).map(({ port }) => TcpProxy.start(port)),
+    );
+    const urls = [...proxies.map(({ url }) => url), quorum.urls[2] ?? ''];
+    const slow = await openQuorumStore(urls, { leaseMs: LEASE_MS });
+    const me = new Party(slow, key);
+    const held = await me.acquired(LEASE_MS);
+    await taken(key, [0, 1]);
+    for (const proxy of proxies) proxy.delayAnswers(50); // the vote of the third comes first
+    expect(await me.adopt(held.token, held.fence)).toEqual({ kind: 'lost' });
+    await eventually(async () => expect((await holders(key))[2]).toBe(held.token));
+    await slow.store.close();
+  });
+
   it('that is the last one of a wait leaves the line everywhere, and passes the turn on [G54]', async () => {
     const key = uniqueKey();
     await taken(key, [0, 1, 2]);

@@ -7,12 +7,15 @@ import {
   grantOf,
   isNo,
   isVote,
-  MOST_SPLITS,
   type QuorumRounds,
   type VoteReply,
 } from './quorum-rounds.js';
 import { RequestRounds } from './request-rounds.js';
+import { heldByOne } from './split-votes.js';
 import type { VotesGivenBack } from './votes-given-back.js';
+
+/** How often an adoption is repeated if others adopt at the same moment, so that nobody got enough: for half a second. */
+const MOST_TRIES = 20;
 
 /** Adoptions of leases that were detached: the votes of their nodes go over to another token. */
 export class QuorumAdoptions {
@@ -32,7 +35,7 @@ export class QuorumAdoptions {
     for (let tries = 1; ; tries++) {
       const reply = await this.#adoptOnce(command, rounds);
       if (reply.kind !== 'split') return reply;
-      if (tries === MOST_SPLITS) {
+      if (tries === MOST_TRIES) {
         const reason = 'another process has tried to adopt it at the same time';
         const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
         return { kind: 'unknown', cause };
@@ -73,6 +76,11 @@ export class QuorumAdoptions {
     poll.handleEach(undo);
     if (poll.answered < needed || votes.length >= needed)
       return this.#requests.unknown('adopt', key, poll);
-    return votes.length === 0 && poll.count(isNo) > most ? { kind: 'lost' } : { kind: 'split' };
+    const noes = poll.answers().filter(isNo);
+    const isGone = votes.length === 0 && noes.length > most;
+    // One node may still have the old token when another process has adopted it on enough others.
+    const takers = noes.filter(({ holder }) => holder !== '');
+    const isTaken = heldByOne(takers, 0, needed) === 'held';
+    return isGone || isTaken ? { kind: 'lost' } : { kind: 'split' };
   }
 }

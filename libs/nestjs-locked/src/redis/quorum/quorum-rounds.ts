@@ -15,8 +15,8 @@ import type { WaitingPlace, WaitingPlaces } from './waiting-places.js';
 const SPLIT_PAUSE_MS = 8;
 const LONGEST_SPLIT_PAUSE_MS = 48;
 
-/** How often a single try, or an adoption, is repeated if others try at the same moment, so that nobody got enough. */
-export const MOST_SPLITS = 5;
+/** How often a single try is repeated if others try at the same moment, so that nobody got enough. */
+const MOST_SPLITS = 5;
 
 export type VoteReply = Vote | NoVote;
 export type Ballot = QuorumPoll<QuorumNode, VoteReply>;
@@ -86,7 +86,7 @@ export class QuorumRounds {
   /** Those that came at the same moment must not come at the same moment again. */
   pauseAfter(tries: number): Promise<void> {
     const { clock } = this.#requests;
-    const ms = 1 + this.#random() * SPLIT_PAUSE_MS * tries;
+    const ms = 1 + this.#random() * Math.min(LONGEST_SPLIT_PAUSE_MS, SPLIT_PAUSE_MS * tries);
     return new Promise((resolve) => void clock.after(ms, resolve));
   }
 

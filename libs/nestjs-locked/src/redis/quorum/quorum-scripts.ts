@@ -139,9 +139,9 @@ return 1
 /** Gives the vote of one token to another, with greater numbers than were used. */
 const adoptLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] new token · ARGV[3] leaseMs · ARGV[4] highest number used
--- returns vote first last waiters pttl | no
+-- returns vote first last waiters pttl | no pttl rank foreign value
 local value = call('GET', lock)
-if value ~= ARGV[1] and value ~= ARGV[2] then return { 'no' } end
+if value ~= ARGV[1] and value ~= ARGV[2] then return { 'no', call('PTTL', lock), -1, 0, value or '' } end
 local last, floor = fences()
 local first = math.max(last + 1, now, tonumber(ARGV[4]) + 1)
 local pttl = call('PTTL', lock)
