@@ -14,7 +14,7 @@ import { RequestRounds } from './request-rounds.js';
 import { heldByOne } from './split-votes.js';
 import type { VotesGivenBack } from './votes-given-back.js';
 
-/** How often an adoption is repeated if others adopt at the same moment, so that nobody got enough: for half a second. */
+/** How often an adoption is repeated if others adopt at the same moment, so that nobody gets enough: half a second. */
 const MOST_TRIES = 20;
 
 /** Adoptions of leases that were detached: the votes of their nodes go over to another token. */
