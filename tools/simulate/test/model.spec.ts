@@ -439,7 +439,7 @@ async function contentsOfReal(): Promise<readonly unknown[]> {
     return [
       of,
       isSet ? await redis.call('ZRANGE', of, 0, -1, 'WITHSCORES') : text,
-      await redis.pttl(of),
+      lifeOf(text, await redis.pttl(of)),
     ];
   };
   return Promise.all(KEYS.map(read));
@@ -450,9 +450,14 @@ function contentsOf(model: ModelServer): readonly unknown[] {
     const text = model.command('GET', [of]);
     const value =
       text instanceof ErrorReply ? model.command('ZRANGE', [of, '0', '-1', 'WITHSCORES']) : text;
-    return [of, value, model.command('PTTL', [of])];
+    return [of, value, lifeOf(text, model.command('PTTL', [of]))];
   };
   return KEYS.map(read);
+}
+
+/** A turn is too short to be measured while one server is asked after the other. */
+function lifeOf(value: unknown, pttl: Reply): Reply {
+  return typeof value === 'string' && value.startsWith('turn:') ? 'short' : pttl;
 }
 
 /** Within this, two times are the same: one server is asked after the other, on a machine that may be busy. */
@@ -468,7 +473,10 @@ function expectAlike(ours: Reply | readonly unknown[], theirs: Reply | readonly 
 }
 
 function plain(reply: unknown): unknown {
-  if (Array.isArray(reply)) return reply.map(plain);
+  if (Array.isArray(reply)) {
+    const [first, ms, ...rest] = reply.map(plain);
+    return first === 'no' ? [first, lifeOf(rest.at(-1), ms as Reply), ...rest] : reply.map(plain);
+  }
   if (reply instanceof StatusReply) return reply.text;
   if (reply instanceof ErrorReply) return { error: /^\w+/.exec(reply.message)?.[0] };
   if (typeof reply !== 'string') return reply;
@@ -490,14 +498,15 @@ function near(ours: unknown, theirs: unknown): unknown {
   const other = theirs.split(DIGITS);
   return ours
     .split(DIGITS)
-    .map((part, i) => nearDigits(part, other[i] ?? ''))
+    .map((part, i) => nearDigits(part, other[i] ?? '', ours.startsWith('h ') ? 3 : 5))
     .join('');
 }
 
 const DIGITS = /(\d+)/;
 
-function nearDigits(ours: string, theirs: string): string {
-  const areTimes = [ours, theirs].every((part) => /^\d{5,}$/.test(part));
+/** @param least so many digits are a time; in the message that says how long a lease lasts, fewer */
+function nearDigits(ours: string, theirs: string, least: number): string {
+  const areTimes = [ours, theirs].every((part) => /^\d+$/.test(part) && part.length >= least);
   if (!areTimes) return ours;
   const areOfDay = ours.length >= 16 && theirs.length >= 16;
   return areOfDay || isNear(Number(ours), Number(theirs)) ? theirs : ours;
