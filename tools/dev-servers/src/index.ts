@@ -8,6 +8,7 @@ export {
   provideRedis,
 } from './provide.js';
 export { RedisServer, type RedisServerOptions } from './redis-server.js';
+export { faketime } from './server-clock.js';
 export type { RedisSentinel } from './redis-sentinel.js';
 export { RedisReplicaSet, type RedisReplicaSetOptions } from './redis-replica-set.js';
 export { RedisCluster, type RedisClusterOptions } from './redis-cluster.js';

@@ -2,6 +2,7 @@ import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { askRedis } from './ask-redis.js';
 import { findRedisProgram } from './programs.js';
+import { ServerClock } from './server-clock.js';
 import { ServerProcess } from './server-process.js';
 import { startOnFreePort } from './start-on-free-port.js';
 import { createTemporaryFolder, type TemporaryFolder } from './temporary-folder.js';
@@ -15,6 +16,8 @@ export interface RedisServerOptions {
   dir?: string;
   /** Files of the temporary folder that `restart()` leaves there. Default: none. */
   keepFiles?: readonly string[];
+  /** Whether its wall clock can be set, by `stepClock`. It needs libfaketime. */
+  hasOwnClock?: boolean;
 }
 
 /** What the program is given, and what of its folder it finds again when it is restarted. */
@@ -22,8 +25,11 @@ export interface RedisLaunch {
   readonly port?: number | undefined;
   readonly args: (port: number, folder: string) => readonly string[];
   readonly keeps: (file: string) => boolean;
+  readonly hasOwnClock?: boolean;
 }
 
+/** The part of the folder that belongs to the clock. */
+const CLOCK = 'clock';
 const START_LIMIT_MS = 10_000;
 
 /** A redis-server process of our own on 127.0.0.1, which tests can pause, kill and restart. */
@@ -34,16 +40,19 @@ export class RedisServer {
     private readonly launch: () => Promise<ServerProcess>,
     private readonly temporary: TemporaryFolder,
     private readonly keeps: (file: string) => boolean,
+    private readonly clock: ServerClock | undefined,
   ) {}
 
   /**
    * Starts a server that keeps nothing on disk, and waits until it answers.
    *
-   * @throws Error if there is no redis-server, or if it does not start (with its last output).
+   * @throws Error if there is no redis-server, if it does not start (with its last output), or if there is no
+   *   libfaketime for a clock of its own.
    */
-  static start({ args = [], port, dir, keepFiles = [] }: RedisServerOptions = {}) {
+  static start({ args = [], port, dir, keepFiles = [], hasOwnClock }: RedisServerOptions = {}) {
     return RedisServer.launch({
       port,
+      hasOwnClock: hasOwnClock === true,
       args: (own, folder) => [
         ...['--port', String(own), '--bind', '127.0.0.1', '--dir', dir ?? folder],
         ...['--save', '', '--appendonly', 'no', '--daemonize', 'no'],
@@ -54,17 +63,20 @@ export class RedisServer {
   }
 
   /** Starts the program in any of its ways. */
-  static async launch({ port, args, keeps }: RedisLaunch): Promise<RedisServer> {
-    const program = await findRedisProgram();
+  static async launch({ port, args, keeps, hasOwnClock }: RedisLaunch): Promise<RedisServer> {
+    const found = await findRedisProgram();
     const temporary = createTemporaryFolder('redis-server-');
     const folder = temporary.path;
     const logFile = join(folder, 'server.log');
-    const startOn = async (own: number): Promise<RedisServer> => {
-      const all = { program, args: args(own, folder), folder, logFile };
-      const launch = () => readyProcess({ ...all, endSignal: 'SIGKILL' }, own);
-      return new RedisServer(own, await launch(), launch, temporary, keeps);
-    };
     try {
+      const clock =
+        hasOwnClock === true ? await ServerClock.create(join(folder, CLOCK), found) : undefined;
+      const program = clock?.program ?? found;
+      const startOn = async (own: number): Promise<RedisServer> => {
+        const all = { program, args: args(own, folder), folder, logFile };
+        const launch = () => readyProcess({ ...all, endSignal: 'SIGKILL' }, own);
+        return new RedisServer(own, await launch(), launch, temporary, keeps, clock);
+      };
       return await (port === undefined ? startOnFreePort(startOn) : startOn(port));
     } catch (error) {
       await temporary.remove();
@@ -92,6 +104,16 @@ export class RedisServer {
     this.process.signal('SIGCONT');
   }
 
+  /**
+   * Sets its wall clock this many seconds forward, or back. A restart does not set it again.
+   *
+   * @throws Error if it was started without a clock of its own
+   */
+  async stepClock(seconds: number): Promise<void> {
+    if (this.clock === undefined) throw new Error('Start the server with `hasOwnClock: true`');
+    await this.clock.step(seconds);
+  }
+
   /** Kills the server without warning (SIGKILL) and waits until it is gone; `restart()` may follow. */
   async kill(): Promise<void> {
     await this.process.end();
@@ -106,7 +128,7 @@ export class RedisServer {
   async restart(): Promise<void> {
     await this.process.end();
     for (const name of await readdir(this.temporary.path)) {
-      if (this.keeps(name)) continue;
+      if (name === CLOCK || this.keeps(name)) continue;
       await rm(join(this.temporary.path, name), { recursive: true, force: true });
     }
     this.process = await this.launch();

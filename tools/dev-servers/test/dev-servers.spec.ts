@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import {
+  faketime,
   findMariaDbPrograms,
   hasMariaDb,
   isAlive,
@@ -160,6 +161,28 @@ describe('RedisServer', () => {
     expect(server.pid).not.toBe(before.pid);
     expect(isAlive(before.pid)).toBe(false);
     await expect(client(server.url).get('key')).resolves.toBeNull();
+  });
+
+  describeIf(faketime !== undefined, 'no libfaketime')('with a clock of its own', () => {
+    it('expires keys when the clock says so, and keeps the clock over a restart', async () => {
+      const server = await RedisServer.start({ hasOwnClock: true });
+      afterTest(() => server.stop());
+      const redis = client(server.url);
+      await redis.set('key', 'value', 'EX', 30);
+
+      await server.stepClock(60);
+      await expect(redis.get('key')).resolves.toBeNull();
+      await server.restart();
+      await server.stepClock(-30);
+
+      const [now = 0] = (await client(server.url).time()).map(Number);
+      expect(Math.abs(now - Date.now() / 1_000 - 30)).toBeLessThan(5);
+    });
+  });
+
+  it('has the clock of the machine unless it was started with its own', async () => {
+    const server = await startRedis();
+    await expect(server.stepClock(1)).rejects.toThrow('hasOwnClock: true');
   });
 
   it('restarts after kill', async () => {

@@ -47,7 +47,7 @@ describe('torture of a quorum', () => {
 
     it('excuses nothing while a majority is there, and all while it is not', async () => {
       const history = new HistoryFile<EntryKinds>(join(folder, 'history.jsonl'));
-      const stage = await QuorumStage.start(folder, history);
+      const stage = await QuorumStage.start(history);
       const [first, second, third] = stage.nodes as [QuorumNode, QuorumNode, QuorumNode];
       try {
         await stage.without([first, second], () => sleep(20));

@@ -1,3 +1,4 @@
+import { faketime } from 'dev-servers';
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { FORCED } from '../history/entry.js';
@@ -176,11 +177,10 @@ export const QUORUM_FAULTS: Faults<QuorumStage> = {
 function step(seconds: (scene: QuorumScene) => number, effects: object): Fault<QuorumScene> {
   return async (scene) => {
     const [node] = someOf(scene, 1);
-    if (node?.clock === undefined) return;
-    const { clock } = node;
+    if (node === undefined || faketime === undefined) return;
     const moreMs = LONG_LEASE_MS + BACK_MS;
     await noted(scene, { ...NOTHING, ...effects }, () =>
-      scene.stage.without([node], () => clock.step(seconds(scene)), { moreMs }),
+      scene.stage.without([node], () => node.server.stepClock(seconds(scene)), { moreMs }),
     );
   };
 }

@@ -1,8 +1,7 @@
 import { tooManyAway } from 'check-history';
-import { RedisServer } from 'dev-servers';
+import { faketime, RedisServer } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import type { SeededRandom } from 'kit';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Interval } from '../checker/intervals.js';
 import { type EntryKinds, SLOW_PULSE } from '../history/entry.js';
@@ -11,7 +10,6 @@ import { LONG_LEASE_MS } from '../worker/repertoire.js';
 import type { Absence } from './absences.js';
 import { LatencyProxy } from './latency-proxy.js';
 import { openClient, type QuorumAddress } from './redis-address.js';
-import { faketime, ServerClock } from './server-clock.js';
 import type { Master, Stage } from './stage.js';
 
 const SIZE = 5;
@@ -32,8 +30,6 @@ const RECONNECT_MS = 1_250;
 export interface QuorumNode extends Master {
   readonly index: number;
   readonly proxy: LatencyProxy;
-  /** Undefined if there is no libfaketime. */
-  readonly clock: ServerClock | undefined;
 }
 
 /** Independent masters that keep nothing on disk. Each worker reaches some of them directly and others by a proxy. */
@@ -52,12 +48,9 @@ export class QuorumStage implements Stage {
     this.#history = history;
   }
 
-  static async start(
-    folder: string,
-    history: Pick<HistoryFile<EntryKinds>, 'note'>,
-  ): Promise<QuorumStage> {
+  static async start(history: Pick<HistoryFile<EntryKinds>, 'note'>): Promise<QuorumStage> {
     const nodes: QuorumNode[] = [];
-    for (let index = 0; index < SIZE; index++) nodes.push(await startNode(index, folder));
+    for (let index = 0; index < SIZE; index++) nodes.push(await startNode(index));
     await sleep(REJOIN_AFTER_MS + AGE_MS); // before that, nobody gets a lock
     return new QuorumStage(nodes, history);
   }
@@ -134,12 +127,9 @@ export class QuorumStage implements Stage {
   }
 }
 
-async function startNode(index: number, folder: string): Promise<QuorumNode> {
-  const clock =
-    faketime === undefined ? undefined : await ServerClock.create(join(folder, `node-${index}`));
-  const start = (): Promise<RedisServer> => RedisServer.start();
-  const server = await (clock === undefined ? start() : clock.start(start));
+async function startNode(index: number): Promise<QuorumNode> {
+  const server = await RedisServer.start({ hasOwnClock: faketime !== undefined });
   const admin: Redis = openClient(server.url);
   const proxy = await new LatencyProxy(server.port).open();
-  return { index, server, admin, keys: 'all', proxy, clock };
+  return { index, server, admin, keys: 'all', proxy };
 }

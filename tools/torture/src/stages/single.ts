@@ -1,4 +1,4 @@
-import { RedisServer } from 'dev-servers';
+import { RedisServer, type RedisServerOptions } from 'dev-servers';
 import type { Redis } from 'ioredis';
 import type { SeededRandom } from 'kit';
 import { mkdir, rm } from 'node:fs/promises';
@@ -23,10 +23,13 @@ export class SingleStage implements ProxiedStage {
     this.#data = data;
   }
 
-  static async start(folder: string, args = ['--appendonly', 'yes']): Promise<SingleStage> {
+  static async start(
+    folder: string,
+    options: RedisServerOptions = { args: ['--appendonly', 'yes'] },
+  ): Promise<SingleStage> {
     const dir = join(folder, 'redis-data');
     await mkdir(dir);
-    const server = await RedisServer.start({ dir, args });
+    const server = await RedisServer.start({ ...options, dir });
     return new this(server, await new LatencyProxy(server.port).open(), dir);
   }
 

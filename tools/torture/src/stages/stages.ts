@@ -1,3 +1,4 @@
+import { faketime } from 'dev-servers';
 import type { SeededRandom } from 'kit';
 import type { Faults } from '../faults/fault.js';
 import { KEY_FAULTS } from '../faults/key-faults.js';
@@ -11,7 +12,6 @@ import { CLUSTER_FAULTS, ClusterStage } from './cluster.js';
 import { QuorumStage } from './quorum.js';
 import { FAILOVERS, ReplicatedStage } from './replicated.js';
 import { SENTINEL_FAULTS, SentinelStage } from './sentinel.js';
-import { faketime } from './server-clock.js';
 import { RESTARTS, SingleStage } from './single.js';
 import type { Stage } from './stage.js';
 import { CLOCK_STEPS, SteppedClockStage } from './stepped-clock.js';
@@ -46,7 +46,7 @@ const STAGE_TYPES = {
     faults: CLUSTER_FAULTS,
   },
   quorum: {
-    start: ({ folder, history }) => QuorumStage.start(folder, history),
+    start: ({ history }) => QuorumStage.start(history),
     faults: QUORUM_FAULTS,
   },
 } satisfies Record<string, StageType>;

@@ -1,6 +1,4 @@
-import { join } from 'node:path';
 import { type Faults, noted } from '../faults/fault.js';
-import { ServerClock } from './server-clock.js';
 import { SingleStage } from './single.js';
 
 /** The longest lease may appear to last this much longer. */
@@ -8,19 +6,14 @@ const BACK_MS = 3_000;
 
 /** One server whose wall clock can be set while it runs. */
 export class SteppedClockStage extends SingleStage {
-  #clock: ServerClock | undefined;
-
   /** @throws Error if there is no libfaketime */
   static override async start(folder: string): Promise<SteppedClockStage> {
-    const clock = await ServerClock.create(join(folder, 'clock'));
-    const stage = (await clock.start(() => super.start(folder, []))) as SteppedClockStage;
-    stage.#clock = clock;
-    return stage;
+    return (await super.start(folder, { hasOwnClock: true })) as SteppedClockStage;
   }
 
   /** Sets the server's clock. */
   async step(seconds: number): Promise<void> {
-    await this.#clock?.step(seconds);
+    await this.server.stepClock(seconds);
   }
 }
 
