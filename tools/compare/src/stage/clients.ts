@@ -5,11 +5,14 @@ import type { RedisServer } from './redis.js';
 /** What redlock 5 and the library that descends from it have in common. */
 export interface Redlock {
   on(event: 'error', listen: (error: Error) => void): unknown;
-  acquire(
-    keys: string[],
-    leaseMs: number,
-  ): Promise<{ readonly expiration: number; release(): Promise<unknown> }>;
+  acquire(keys: string[], leaseMs: number): Promise<RedlockLock>;
   using<T>(keys: string[], leaseMs: number, work: () => Promise<T>): Promise<T>;
+}
+
+interface RedlockLock {
+  readonly expiration: number;
+  extend(leaseMs: number): Promise<RedlockLock>;
+  release(): Promise<unknown>;
 }
 
 export type RedlockName = 'redlock' | '@sesamecare-oss/redlock';
