@@ -3,6 +3,7 @@ import type { Goal } from './run/goal.js';
 import type { Scene } from './run/scene.js';
 import { inSeconds } from './run/summary.js';
 import { LEASE_MS, seconds } from './scale.js';
+import { SEVERAL_ACCIDENTS } from './several-accidents.js';
 import { OURS, type Stage, type Trait } from './stages/stage.js';
 
 /** One thing that goes wrong, provoked at its exact point. */
@@ -13,6 +14,8 @@ export interface Accident {
   readonly short: string;
   /** What is done to the stage, and at which point. */
   readonly how: string;
+  /** Of how many servers the locks are to which it happens. @default 'one' */
+  readonly servers?: 'one' | 'several' | 'any';
   /** The traits without which it cannot happen to a stage, and what is said of a stage that lacks one. */
   readonly needs?: Partial<Record<Trait, string>>;
   /** Why it cannot happen to this stage for another reason. */
@@ -24,6 +27,10 @@ export interface Accident {
 /** Why the accident cannot happen to this stage; undefined if it can. */
 export function whyNot(accident: Accident, stage: Stage): string | undefined {
   const traits: readonly string[] = stage.traits;
+  const { servers = 'one' } = accident;
+  const isOfSeveral = traits.includes('several servers');
+  if (servers === 'one' && isOfSeveral) return 'is played with one server';
+  if (servers === 'several' && !isOfSeveral) return 'has one server';
   const missing = Object.entries(accident.needs ?? {}).find(([trait]) => !traits.includes(trait));
   return missing?.[1] ?? accident.unless?.(stage);
 }
@@ -47,6 +54,7 @@ export const SALE: Accident = {
   name: 'the sale',
   short: 'sale',
   how: '100 pieces, 15 workers in 3 processes, each buys 10 pieces up to 3 times',
+  servers: 'any',
   goal: { sold: 100 },
   async play(scene) {
     const firsts = await scene.callers(['1.1', '2.1', '3.1'], { recordCommands: false });
@@ -59,7 +67,7 @@ export const SALE: Accident = {
   },
 };
 
-/** The sale, and then the accidents in the order of the stages that they break first. */
+/** The sale, then the accidents in the order of the stages that they break first, then those of several servers. */
 export const ACCIDENTS: readonly Accident[] = [
   SALE,
   {
@@ -89,6 +97,7 @@ export const ACCIDENTS: readonly Accident[] = [
     how: 'A is killed (SIGKILL) while it holds the lock; B waits for it',
     needs: LOCK,
     unless: blocksNobody,
+    servers: 'any',
     goal: AFTER_A_DEATH,
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
@@ -248,6 +257,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'work outlives the expiry',
     short: 'long work',
     how: 'A reads the stock and works for half as long again as the lock lasts; B wants to buy in the meantime',
+    servers: 'any',
     goal: { sold: 20 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
@@ -380,6 +390,7 @@ export const ACCIDENTS: readonly Accident[] = [
     name: 'holder paused before COMMIT',
     short: 'holder paused',
     how: 'A is paused (SIGSTOP) when it is about to send COMMIT, until its lock has expired and B is in; then it wakes up',
+    servers: 'any',
     goal: { sold: 10, refused: 1 },
     async play(scene) {
       const [a, b] = await scene.callers(['A', 'B']);
@@ -475,4 +486,5 @@ export const ACCIDENTS: readonly Accident[] = [
       a.goOn();
     },
   },
+  ...SEVERAL_ACCIDENTS,
 ];

@@ -1,7 +1,7 @@
 import { type Finding, UNSAFE } from './run/findings.js';
 import type { Trial } from './run/trial.js';
 import { STAGES } from './stages/index.js';
-import { OURS } from './stages/stage.js';
+import { OUR_QUORUM, OURS } from './stages/stage.js';
 
 /** What has to be found, and what may be found in addition, because it depends on who is quicker. */
 interface Expectation {
@@ -21,6 +21,10 @@ const WRONG: Expectation = { must: ['stock wrong'] };
 // Who does not get in, or fails, sells nothing.
 const FOR_EVER: Expectation = { must: ['locked for ever'], may: ['goal missed'] };
 const FAILED: Expectation = { must: ['call failed'], may: ['goal missed'] };
+
+/** Of several servers: where theirs holds as well, and where it does not. */
+const QUORUMS_HOLD = { 18: HELD, [OUR_QUORUM]: HELD };
+const ONLY_OURS_HOLDS = { 18: LOST, [OUR_QUORUM]: HELD };
 
 /** Where somebody waits while the holder releases. */
 const BY_CHANCE = { 10: FAILED_BY_CHANCE, '13b': WRONG_BY_CHANCE };
@@ -42,6 +46,9 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<string, Expectation>>>> 
     11: FOR_EVER,
     '13b': WRONG_BY_CHANCE,
     16: FAILED,
+    ...QUORUMS_HOLD,
+    // It has no queue: who asks again at the right moment gets in, and somebody may wait for too long.
+    18: { must: [], may: ['goal missed'] },
   },
   look: { ...from('5', OURS, HELD), ...BY_CHANCE, 5: LOST, 16: FAILED },
   killed: {
@@ -50,6 +57,7 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<string, Expectation>>>> 
     5: { must: [], may: ['two holders'] },
     6: FOR_EVER,
     16: FAILED,
+    ...QUORUMS_HOLD,
   },
   between: { 5: HELD, 7: FOR_EVER, '10b': HELD, 12: HELD, [OURS]: HELD },
   waiter: {
@@ -86,6 +94,7 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<string, Expectation>>>> 
     5: LOST,
     ...from('7', '13b', LOST),
     16: FAILED,
+    ...ONLY_OURS_HOLDS,
   },
   // The second renewal of stage 16 reckons with more time than it has set. If the third finds that the lock is lost,
   // the release fails.
@@ -114,6 +123,7 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<string, Expectation>>>> 
     16: FAILED,
     '16b': LOST,
     [OURS]: HELD,
+    ...ONLY_OURS_HOLDS,
   },
   'in-transaction': {
     ...from('3', '16b', FAILED),
@@ -140,6 +150,10 @@ const EXPECTED: Readonly<Record<string, Readonly<Record<string, Expectation>>>> 
     '16b': LOST,
     [OURS]: HELD,
   },
+  forgets: ONLY_OURS_HOLDS,
+  // As in a failover: until its next renewal, the first one does not know, and the fence lets one of them write.
+  'node-clock': { 18: LOST, [OUR_QUORUM]: { must: [], may: ['two holders', 'nobody was told'] } },
+  'most-die': ONLY_OURS_HOLDS,
 };
 
 /** How a trial differs from the table, in words; undefined if it does not. */

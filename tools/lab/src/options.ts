@@ -9,7 +9,7 @@ export interface LabOptions {
   /** The names of the accidents to provoke. */
   readonly accidents: readonly string[];
   readonly onlyList: boolean;
-  /** Writes what the documentation shows, if everything is as expected. */
+  /** Writes what the documentation shows, if everything is as expected. What was not played stays as it was saved. */
   readonly save: boolean;
   /** Only writes what the documentation shows, from the run that was saved. */
   readonly page: boolean;
@@ -35,9 +35,6 @@ export function readOptions(args: string[]): LabOptions {
       'at-once': { type: 'string', default: '6' },
     },
   });
-  if (values.save && values.stage.length + values.accident.length > 0) {
-    throw new Error('--save keeps what a whole run has found: leave out --stage and --accident');
-  }
   return {
     stages: chosenFrom(
       'stage',

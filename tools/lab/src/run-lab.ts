@@ -1,3 +1,4 @@
+import { faketime } from 'dev-servers';
 import { cpus } from 'node:os';
 import { deviationOf } from './expected.js';
 import type { LabOptions } from './options.js';
@@ -11,6 +12,9 @@ export async function runLab(options: LabOptions): Promise<boolean> {
   const pairs = pairsOf(options.stages, options.accidents);
   if (pairs.length === 0) {
     throw new Error('None of these accidents can happen to these stages: see --list');
+  }
+  if (options.save && faketime === undefined) {
+    throw new Error('--save needs libfaketime, without which no clock of a server can step');
   }
   const start = performance.now();
   const say = (text: string): void => {

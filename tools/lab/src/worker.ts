@@ -1,8 +1,9 @@
+import type { RedisOptions } from 'ioredis';
 import pg from 'pg';
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { STAGES } from './stages/index.js';
-import { NotHeld, type OpenStage, OURS, type StageTools } from './stages/stage.js';
+import { isOurs, NotHeld, type OpenStage, type StageTools } from './stages/stage.js';
 import type { FromWorker, Order, Setup, ToWorker } from './work/messages.js';
 import { currentPurchase, Purchase, SoldOut } from './work/purchase.js';
 import { recordTransactions } from './work/recorded-postgres.js';
@@ -35,8 +36,8 @@ async function setUp(setup: Setup): Promise<void> {
   };
   const clients: RecordedRedis[] = [];
   const idle: RecordedRedis[] = [];
-  const connect = (): RecordedRedis => {
-    const client = new RecordedRedis(setup.redisUrl, record);
+  const connect = (url = setup.redisUrl, options?: Partial<RedisOptions>): RecordedRedis => {
+    const client = new RecordedRedis(url, record, options);
     clients.push(client);
     return client;
   };
@@ -53,6 +54,11 @@ async function setUp(setup: Setup): Promise<void> {
     setup,
     pool,
     redis,
+    async nodes(options) {
+      const nodes = setup.nodeUrls.map((url) => connect(url, options));
+      await Promise.all(nodes.map(isReady));
+      return nodes;
+    },
     async withConnection(use) {
       const client = idle.pop() ?? connect();
       try {
@@ -96,6 +102,10 @@ async function buy({ setup, stage, record: { purchases } }: Trial, order: Order)
     await sleep(0);
   }
   send({ say: 'ended', lane: order.lane });
+}
+
+async function isReady(client: RecordedRedis): Promise<void> {
+  if (client.status !== 'ready') await new Promise<void>((ready) => client.once('ready', ready));
 }
 
 /** Draws the same number for the same seed, caller and purchase. */
@@ -159,7 +169,7 @@ process.on('message', (message: ToWorker) => {
 process.on('disconnect', () => process.exit());
 process.on('unhandledRejection', (reason) => {
   // As in the articles, the timers of stages 14 to 16 ignore errors. In our stage there must not be any.
-  if (trial?.setup.stage !== OURS) return;
+  if (trial === undefined || !isOurs(trial.setup.stage)) return;
   send({ say: 'broken', message: `unhandled rejection: ${String(reason)}` });
 });
 recordTransactions();

@@ -11,14 +11,14 @@ import { ROOT } from '../../../test/api/markdown.js';
 import { describeWithChromium } from '../../../test/support/describe-if.js';
 import { endWithTests } from '../../../test/support/end-with-tests.js';
 import { useChromium } from '../../../test/support/own-chromium.js';
-import { ACCIDENTS, whyNot } from '../src/accidents.js';
+import { type Accident, ACCIDENTS, whyNot } from '../src/accidents.js';
 import { deviationOf, isExpected } from '../src/expected.js';
 import { readOptions } from '../src/options.js';
-import { writePages } from '../src/report/write-report.js';
+import { joined, writePages } from '../src/report/write-report.js';
 import { type Finding, findingsOf } from '../src/run/findings.js';
 import type { Trial } from '../src/run/trial.js';
 import { STAGES } from '../src/stages/index.js';
-import { OURS } from '../src/stages/stage.js';
+import { OUR_QUORUM, OURS } from '../src/stages/stage.js';
 
 const MAIN_FILE = fileURLToPath(new URL('../dist/main.js', import.meta.url));
 const RUN_LIMIT_MS = 240_000;
@@ -32,6 +32,9 @@ const VARIANTS = [
   ...['--stage', '2,2b,5,10b,12,13b,14,15,16'],
   ...['--accident', 'between,longer-work,slow-commit,pause'],
 ];
+
+/** Locks on several servers, in the accident that tells theirs from ours. */
+const SEVERAL = ['--stage', '18,18b', '--accident', 'forgets,pause'];
 
 const folder = mkdtempSync(join(tmpdir(), 'lock-lab-test-'));
 let short: { code: number | null; output: string };
@@ -118,10 +121,26 @@ describe('npm run lab', () => {
     RUN_LIMIT_MS,
   );
 
+  it(
+    'plays locks on several servers, and shows them in a matrix of their own',
+    async () => {
+      const out = join(folder, 'several');
+      const several = await lab(...SEVERAL, '--at-once', '1', '--out', out);
+      expect(several).toMatchObject({ code: 0 });
+      expect(rowOf('18 Redlock, 3 servers', several)).toEqual(['STOCK', 'STOCK']);
+      expect(rowOf('18b nestjs-locked, 3 servers', several)).toEqual(['held', 'held']);
+      const pictures = ['several-servers.svg', '18-forgets.svg', '18b-forgets.svg'];
+      expect(readdirSync(out)).toEqual(expect.arrayContaining(pictures));
+      expect(readdirSync(out)).not.toContain('matrix.svg');
+      expect(several.output).toContain('two held it for');
+    },
+    RUN_LIMIT_MS,
+  );
+
   it('says what is wrong with an option, and starts nothing', async () => {
-    const { code, output } = await lab('--stage', '18');
+    const { code, output } = await lab('--stage', '19');
     expect(code).toBe(1);
-    expect(output).toContain("--stage is '18': give one of 1, 2, 2b, 3");
+    expect(output).toContain("--stage is '19': give one of 1, 2, 2b, 3");
   });
 
   it('lists every stage and accident', async () => {
@@ -130,9 +149,21 @@ describe('npm run lab', () => {
     for (const { name } of [...STAGES, ...ACCIDENTS]) expect(output).toContain(name);
   });
 
-  it('saves a whole run only', () => {
-    expect(() => readOptions(['--save', '--stage', '17'])).toThrow('--save keeps what a whole run');
-    expect(readOptions(['--save']).save).toBe(true);
+  it('saves what was played, and keeps what was saved of the other pairs', () => {
+    const trial = (stage: string, accident: string, summary: string): Trial =>
+      ({ stage, accident, summary }) as unknown as Trial;
+    const facts = { seed: 1, seconds: 10, machine: '', date: '', deviations: [] };
+    const before = [trial('13', 'pause', 'old'), trial('18', 'pause', 'old'), trial('0', 'x', '')];
+    const run = { trials: [trial('18', 'pause', 'new')], facts: { ...facts, seconds: 5 } };
+
+    const both = joined(run, { trials: before, facts });
+
+    expect(both.trials.map(({ stage, summary }) => [stage, summary])).toEqual([
+      ['13', 'old'],
+      ['18', 'new'],
+    ]);
+    expect(both.facts.seconds).toBe(15);
+    expect(joined(run, { trials: [], facts })).toEqual(run);
   });
 
   it('takes several stages and accidents, in one option or in several', () => {
@@ -156,14 +187,14 @@ describe('npm run lab', () => {
 });
 
 describe('the table of expected results', () => {
-  it('has the steps of the articles in their order, each before its variants, and ours last', () => {
+  it('has the steps of the articles in their order, each before its variants, then those of several servers, and ours last', () => {
     const ids = STAGES.map(({ id }) => id);
     const steps = ids.filter((id) => /^\d+$/.test(id));
-    expect(steps).toEqual(Array.from({ length: 17 }, (_, n) => String(n + 1)));
+    expect(steps).toEqual(Array.from({ length: 18 }, (_, n) => String(n + 1)));
     const variants = ids.filter((id) => !steps.includes(id));
-    expect(variants).toEqual(['2b', '10b', '13b', '16b']);
+    expect(variants).toEqual(['2b', '10b', '13b', '16b', OUR_QUORUM]);
     for (const id of variants) expect(ids[ids.indexOf(id) - 1]).toBe(id.slice(0, -1));
-    expect(ids.at(-1)).toBe(OURS);
+    expect(ids.slice(-3)).toEqual([OURS, '18', OUR_QUORUM]);
   });
 
   it('knows exactly those pairs of stage and accident that can happen', () => {
@@ -178,8 +209,15 @@ describe('the table of expected results', () => {
   });
 
   it('plays every accident against ours that it plays against another lock on Redis', () => {
-    const ours = STAGES.find(({ id }) => id === OURS);
-    expect(ACCIDENTS.filter((accident) => whyNot(accident, ours!) !== undefined)).toEqual([]);
+    const missing = (ids: (id: string) => boolean, ours: string): string[] => {
+      const isPlayed = (accident: Accident, isOne: (id: string) => boolean): boolean =>
+        STAGES.some((stage) => isOne(stage.id) && whyNot(accident, stage) === undefined);
+      return ACCIDENTS.filter(
+        (accident) => isPlayed(accident, ids) && !isPlayed(accident, (id) => id === ours),
+      ).map(({ id }) => id);
+    };
+    expect(missing((id) => !id.startsWith('18'), OURS)).toEqual([]);
+    expect(missing((id) => id.startsWith('18'), OUR_QUORUM)).toEqual([]);
   });
 
   it.each<[string, Trial['findings'], string | undefined]>([
@@ -217,7 +255,7 @@ describe('the pictures of docs/lab', () => {
     expect(readdirSync(join(drawn, 'public/lab'))).toEqual(['report.html']);
   });
 
-  it.each(['8-p1-p2-p3', '13-pause', '17-pause', 'three-locks'])(
+  it.each(['8-p1-p2-p3', '13-pause', '17-pause', '18-forgets', '18b-forgets', 'three-locks'])(
     '%s explains its colours and its numbers, and has nothing beyond its edge',
     (name) => {
       for (const file of [name, `${name}-narrow`]) {

@@ -1,13 +1,12 @@
 import { escapeMarkup, roundForSvg, svgPicture } from 'kit';
-import type { Trial } from '../run/trial.js';
-import { OURS } from '../stages/stage.js';
+import { isOurs } from '../stages/stage.js';
 import {
   type Cell,
   LEGEND,
   type Mark,
   markOf,
   MARKS,
-  matrixOf,
+  type Matrix,
   type Verdict,
   verdictOf,
   VERDICTS,
@@ -23,9 +22,9 @@ const ROW = 25;
 const HEAD = 98;
 
 /** The matrix as a picture for documents. */
-export function matrixSvg(trials: readonly Trial[]): string {
-  const { rows, accidents } = matrixOf(trials);
-  const width = NAME + accidents.length * CELL + 62;
+export function matrixSvg({ rows, accidents }: Matrix): string {
+  const [perLine, step] = [4, 126];
+  const width = NAME + Math.max(accidents.length * CELL + 62, perLine * step);
   const height = HEAD + rows.length * ROW + 66;
   const heads = accidents.map(
     ({ short }, n) =>
@@ -33,14 +32,14 @@ export function matrixSvg(trials: readonly Trial[]): string {
   );
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = HEAD + r * ROW;
-    const css = stage.id === OURS ? 'name ours' : 'name';
+    const css = isOurs(stage.id) ? 'name ours' : 'name';
     const name = escapeMarkup(`${stage.id}  ${stage.name}`);
     return [
       `<text class="${css}" x="${NAME - 12}" y="${top + 18}" text-anchor="end">${name}</text>`,
       ...cells.map((cell, n) => cellSvg(cell, NAME + n * CELL, top, CELL, ROW)),
     ];
   });
-  const legend = legendOf(NAME, height - 58, 4, 126);
+  const legend = legendOf(NAME, height - 58, perLine, step);
   return svgPicture({
     width,
     height,
@@ -51,10 +50,10 @@ export function matrixSvg(trials: readonly Trial[]): string {
 }
 
 /** The same for a phone: the accidents are written upwards, and the name of a stage is above its cells. */
-export function narrowMatrixSvg(trials: readonly Trial[]): string {
-  const { rows, accidents } = matrixOf(trials);
+export function narrowMatrixSvg({ rows, accidents }: Matrix): string {
   const margin = 6;
-  const cell = Math.floor((NARROW - 2 * margin) / Math.max(1, accidents.length));
+  const share = (NARROW - 2 * margin) / Math.max(1, accidents.length);
+  const cell = Math.floor(Math.min(CELL, share));
   const head = 16 + 7.2 * Math.max(0, ...accidents.map(({ short }) => short.length));
   const step = 46;
   const heads = accidents.map(({ short }, n) => {
@@ -63,7 +62,7 @@ export function narrowMatrixSvg(trials: readonly Trial[]): string {
   });
   const lines = rows.flatMap(({ stage, cells }, r) => {
     const top = roundForSvg(head + r * step);
-    const css = stage.id === OURS ? 'name ours' : 'name';
+    const css = isOurs(stage.id) ? 'name ours' : 'name';
     return [
       `<text class="${css}" x="${margin}" y="${top + 14}">${escapeMarkup(`${stage.id}  ${stage.name}`)}</text>`,
       ...cells.map((each, n) => cellSvg(each, margin + n * cell, top + 19, cell, 24)),

@@ -1,14 +1,13 @@
 import { escapeMarkup } from 'kit';
-import type { Accident } from '../accidents.js';
 import type { Trial } from '../run/trial.js';
-import { OURS, type Stage } from '../stages/stage.js';
+import { isOurs, type Stage } from '../stages/stage.js';
 import {
   type Cell,
   LEGEND,
   type Mark,
   markOf,
   MARKS,
-  type Row,
+  type Matrix,
   type Verdict,
   verdictOf,
   VERDICTS,
@@ -20,7 +19,7 @@ export const CLOCK = '<circle cx="5" cy="5" r="4"/><path d="M5 2.6V5l1.9 1.3"/>'
 const CLOCK_SVG = `<svg class="clock" viewBox="0 0 10 10" aria-hidden="true">${CLOCK}</svg>`;
 
 /** The matrix of the report. On a phone, the name of a row is above its cells. */
-export function matrixTable(rows: readonly Row[], accidents: readonly Accident[]): string {
+export function matrixTable({ rows, accidents }: Matrix): string {
   const heads = accidents.map(
     ({ name, short }) =>
       `<th scope="col" title="${escapeMarkup(name)}"><span>${escapeMarkup(short)}</span></th>`,
@@ -51,7 +50,7 @@ export function matrixLegend(): string {
 
 /** The row of a stage. @param lead what stands in its first cell */
 export function stageRow({ id }: Stage, lead: string, cells: readonly string[]): string {
-  const css = id === OURS ? ' class="ours"' : '';
+  const css = isOurs(id) ? ' class="ours"' : '';
   return `<tr${css}><th scope="row">${lead}</th>${cells.join('')}</tr>`;
 }
 

@@ -17,7 +17,26 @@ export interface Row {
 }
 
 /** The stages and accidents that were run, in their order. */
-export function matrixOf(trials: readonly Trial[]): { rows: Row[]; accidents: Accident[] } {
+export interface Matrix {
+  readonly rows: readonly Row[];
+  readonly accidents: readonly Accident[];
+}
+
+/** That of the locks on one server, or in one place, and that of the locks on several servers; without an empty one. */
+export function matricesOf(trials: readonly Trial[]): { one?: Matrix; several?: Matrix } {
+  const several = trials.filter(({ stage }) => isOnSeveralServers(stage));
+  const one = trials.filter(({ stage }) => !isOnSeveralServers(stage));
+  return {
+    ...(one.length > 0 && { one: matrixOf(one) }),
+    ...(several.length > 0 && { several: matrixOf(several) }),
+  };
+}
+
+function isOnSeveralServers(id: string): boolean {
+  return STAGES.some((stage) => stage.id === id && stage.traits.includes('several servers'));
+}
+
+function matrixOf(trials: readonly Trial[]): Matrix {
   const accidents = ACCIDENTS.filter(({ id }) => trials.some(({ accident }) => accident === id));
   const stages = STAGES.filter(({ id }) => trials.some(({ stage }) => stage === id));
   const rows = stages.map((stage) => ({
@@ -41,10 +60,9 @@ export function trialOf(
 
 /** The matrix for a terminal. */
 export function matrixText(trials: readonly Trial[]): string {
-  const { rows, accidents } = matrixOf(trials);
   const line = (stage: string, cells: readonly string[]): string =>
     stage.padEnd(33) + cells.map((text) => text.slice(0, 7).padEnd(8)).join('');
-  return [
+  const lines = Object.values(matricesOf(trials)).flatMap(({ rows, accidents }) => [
     line(
       '',
       accidents.map(({ id }) => id),
@@ -56,6 +74,9 @@ export function matrixText(trials: readonly Trial[]): string {
       ),
     ),
     '',
+  ]);
+  return [
+    ...lines,
     'held: right, and nobody blocked for ever · STOCK: stock wrong (two held the lock) · TWO: two holders, stock right by luck or fence',
     '+: the holder of a lost lock was told late, at its release',
     'EVER: locked for ever · FAILED: a call failed that should not · LESS: a goal was missed · -: cannot happen to this stage',

@@ -1,9 +1,11 @@
 import { escapeMarkup } from 'kit';
+import { ACCIDENTS } from '../accidents.js';
 import type { Span } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
-import { OURS } from '../stages/stage.js';
-import { type Cell, markOf, matrixOf, type Row, verdictOf } from './matrix.js';
+import { isOurs } from '../stages/stage.js';
+
+import { type Cell, markOf, matricesOf, type Row, verdictOf } from './matrix.js';
 import {
   chip,
   idOf,
@@ -32,12 +34,15 @@ export interface RunFacts {
 
 /** The whole report, in one file that loads nothing from the network. */
 export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
-  const { rows, accidents } = matrixOf(trials);
-  const others = rows.filter(({ stage }) => stage.id !== OURS).length;
+  const matrices = Object.values(matricesOf(trials));
+  const rows = matrices.flatMap((matrix) => matrix.rows);
+  const played = matrices.flatMap((matrix) => matrix.accidents);
+  const accidents = ACCIDENTS.filter((accident) => played.includes(accident));
+  const others = rows.filter(({ stage }) => !isOurs(stage.id)).length;
   const accidentTrials = trials.filter(({ accident }) => accident !== 'sale');
   const broken = accidentTrials.filter(({ findings }) => findings.length > 0);
   const wrongOfOurs = trials.filter(
-    ({ stage, findings }) => stage === OURS && findings.includes('stock wrong'),
+    ({ stage, findings }) => isOurs(stage) && findings.includes('stock wrong'),
   );
   return `<!doctype html>
 <html lang="en">
@@ -60,7 +65,7 @@ export function reportHtml(trials: readonly Trial[], facts: RunFacts): string {
 ${deviations(facts)}
 <section id="matrix" aria-label="What held, and what broke">
 ${matrixLegend()}
-<div class="frame">${matrixTable(rows, accidents)}</div>
+${matrices.map((matrix) => `<div class="frame">${matrixTable(matrix)}</div>`).join('\n')}
 </section>
 ${hero(trials)}
 ${fold('accidents', 'What each accident does', `<dl class="accidents">${accidents.map(({ name, how }) => `<div><dt>${escapeMarkup(name)}</dt><dd>${escapeMarkup(how)}.</dd></div>`).join('')}</dl>`)}
@@ -142,11 +147,11 @@ function stageSection({ stage, cells }: Row): string {
     cell.trial === undefined ? '' : trialDetails(cell, cell.trial),
   );
   const damaged = trials.filter(({ findings }) => findings.length > 0).length;
-  const isOurs = stage.id === OURS;
-  return `<details class="stage${isOurs ? ' ours' : ''}" id="stage-${stage.id}">
+  const isOwn = isOurs(stage.id);
+  return `<details class="stage${isOwn ? ' ours' : ''}" id="stage-${stage.id}">
 <summary><h3>${numbered(stage)}</h3> <span class="count">${damaged} of ${trials.length} trials did damage</span></summary>
 <p class="lesson">${escapeMarkup(stage.lesson)}</p>
-<p class="breaks"><b>${isOurs ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)}</p>
+<p class="breaks"><b>${isOwn ? 'What remains:' : 'Breaks:'}</b> ${escapeMarkup(stage.breaks)}</p>
 ${articles.join('\n')}
 </details>`;
 }

@@ -1,11 +1,12 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ACCIDENTS } from '../accidents.js';
 import type { Trial } from '../run/trial.js';
+import { pairsOf } from '../run/trials.js';
 import { STAGES } from '../stages/index.js';
-import { OURS } from '../stages/stage.js';
-import { trialOf } from './matrix.js';
+import { OUR_QUORUM, OURS } from '../stages/stage.js';
+import { matricesOf, type Matrix, trialOf } from './matrix.js';
 import { matrixSvg, narrowMatrixSvg } from './matrix-svg.js';
 import { reportHtml, type RunFacts } from './report-html.js';
 import { storySvg } from './story.js';
@@ -20,6 +21,8 @@ const PICTURED = [
   ['8', 'p1-p2-p3'],
   ['13', 'pause'],
   [OURS, 'pause'],
+  ['18', 'forgets'],
+  [OUR_QUORUM, 'forgets'],
 ] as const;
 
 /** What a run has found. */
@@ -48,18 +51,46 @@ export function writeHistory(
   write(join(folder, 'histories'), [[`${stage}-${accident}${again}.jsonl`, lines.join('')]]);
 }
 
-/** Saves a whole run, from which the documentation has its pictures and its report. @returns the files' paths */
-export function saveRun({ trials, facts }: Run): string[] {
-  const saved: Run = { trials: trials.map(asShown), facts };
+/**
+ * Saves a run, from which the documentation has its pictures and its report. What was not played this time stays as it
+ * was saved.
+ *
+ * @returns the files' paths
+ */
+export function saveRun(run: Run): string[] {
+  const before = existsSync(SAVED) ? savedRun() : { trials: [], facts: run.facts };
+  const saved = joined({ ...run, trials: run.trials.map(asShown) }, before);
   const [file = ''] = write(dirname(SAVED), [
     ['trials.json', `${JSON.stringify(saved).replaceAll('{"stage"', '\n{"stage"')}\n`],
   ]);
   return [file, ...writePages()];
 }
 
+/** A run, and what an earlier one has found of the pairs that it has not played. Its time is that of both. */
+export function joined({ trials, facts }: Run, before: Run): Run {
+  const stages = STAGES.map(({ id }) => id);
+  const kept = pairsOf(
+    stages,
+    ACCIDENTS.map(({ id }) => id),
+  ).flatMap(({ stage, accident }) =>
+    trialOf(trials, stage.id, accident.id) === undefined
+      ? (trialOf(before.trials, stage.id, accident.id) ?? [])
+      : [],
+  );
+  if (kept.length === 0) return { trials, facts };
+  return {
+    trials: [...kept, ...trials],
+    facts: { ...facts, seconds: facts.seconds + before.facts.seconds },
+  };
+}
+
+function savedRun(): Run {
+  return JSON.parse(readFileSync(SAVED, 'utf8')) as Run;
+}
+
 /** Writes the pictures of the documentation, and the report of its site, from the run that was saved last. */
 export function writePages(docs = join(ROOT, 'docs')): string[] {
-  const { trials, facts } = JSON.parse(readFileSync(SAVED, 'utf8')) as Run;
+  const { trials, facts } = savedRun();
   return [
     ...write(join(docs, 'lab'), picturesOf(trials)),
     ...write(join(docs, 'public/lab'), [['report.html', reportHtml(trials, facts)]]),
@@ -71,9 +102,17 @@ function picturesOf(trials: readonly Trial[]): [name: string, text: string][] {
     [`${name}.svg`, draw(WIDE)],
     [`${name}-narrow.svg`, draw(NARROW)],
   ];
+  const { one, several } = matricesOf(trials);
+  const matrix = (name: string, of?: Matrix): [string, string][] =>
+    of === undefined
+      ? []
+      : [
+          [`${name}.svg`, matrixSvg(of)],
+          [`${name}-narrow.svg`, narrowMatrixSvg(of)],
+        ];
   return [
-    ['matrix.svg', matrixSvg(trials)],
-    ['matrix-narrow.svg', narrowMatrixSvg(trials)],
+    ...matrix('matrix', one),
+    ...matrix('several-servers', several),
     ...(storySvg(trials) === undefined
       ? []
       : [

@@ -3,7 +3,7 @@ import type { Redis } from 'ioredis';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Accident } from '../accidents.js';
 import { LEASE_MS } from '../scale.js';
-import { OURS, type Stage } from '../stages/stage.js';
+import { isOurs, type Stage } from '../stages/stage.js';
 import { type EventKind, type LabEvent, monotonicMs } from '../work/events.js';
 import type { FromWorker, Setup, Traffic } from '../work/messages.js';
 import { Caller } from './caller.js';
@@ -12,6 +12,7 @@ import { LONGEST_WAIT_MS, missedOf } from './goal.js';
 import { historyOf } from './history.js';
 import type { LabProcess } from './lab-process.js';
 import { type Laboratory, observe, ReplicatedRedis, startRedis } from './laboratory.js';
+import { SeveralServers, type SeveralServersOptions } from './several-servers.js';
 import { inSeconds, summaryOf } from './summary.js';
 import type { KeyEvent, Seen, Stock, Trial } from './trial.js';
 
@@ -35,6 +36,7 @@ export class Scene {
   readonly #stops: (() => Promise<void> | void)[] = [];
   #redis: Redis;
   #redisUrl: string;
+  #quorum: SeveralServers | undefined;
 
   constructor(
     readonly stage: Stage,
@@ -79,12 +81,23 @@ export class Scene {
     return this.#use(await ReplicatedRedis.start());
   }
 
+  /** The servers of a lock that is kept in several. */
+  async severalServers(options: SeveralServersOptions = {}): Promise<SeveralServers> {
+    const servers = await SeveralServers.start(options);
+    this.#stops.push(() => servers.stop());
+    this.#quorum = servers;
+    return servers;
+  }
+
   /** Callers that are ready to buy, each in a process of its own. */
   async callers<const Lanes extends readonly string[]>(
     lanes: Lanes,
     setup: Partial<Setup> & { readonly each?: readonly Partial<Setup>[] } = {},
   ): Promise<{ -readonly [Lane in keyof Lanes]: Caller }> {
     await this.lab.setStock(this.product, START_STOCK);
+    if (this.stage.traits.includes('several servers') && this.#quorum === undefined) {
+      await this.severalServers();
+    }
     const { each = [], ...shared } = setup;
     const processes = await Promise.all(
       lanes.map((_, n) => this.#process({ ...shared, ...each[n] })),
@@ -203,7 +216,7 @@ export class Scene {
   }
 
   get #isOurs(): boolean {
-    return this.stage.id === OURS;
+    return isOurs(this.stage.id);
   }
 
   #trial(lanes: string[], stock: Stock, traffic: Traffic): Trial {
@@ -252,6 +265,7 @@ export class Scene {
       setup: {
         stage: this.stage.id,
         redisUrl: this.#redisUrl,
+        nodeUrls: this.#quorum?.urls ?? [],
         databaseUrl: this.lab.databaseUrl,
         product: this.product,
         clockOffsetMs: 0,

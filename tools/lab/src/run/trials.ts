@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Accident, ACCIDENTS, SALE, whyNot } from '../accidents.js';
 import { deviationOf, isUnsafe } from '../expected.js';
 import { STAGES } from '../stages/index.js';
-import { OURS, type Stage } from '../stages/stage.js';
+import { isOurs, type Stage } from '../stages/stage.js';
 import type { Laboratory } from './laboratory.js';
 import { Scene } from './scene.js';
 import type { Trial } from './trial.js';
@@ -68,8 +68,8 @@ export async function runTrials(
   const isSale = ({ accident }: Pair): boolean => accident === SALE;
   await run(pairs.filter(isSale));
   const accidents = pairs.filter((pair) => !isSale(pair));
-  const ours = accidents.filter(({ stage }) => stage.id === OURS);
-  const others = accidents.filter(({ stage }) => stage.id !== OURS);
+  const ours = accidents.filter(({ stage }) => isOurs(stage.id));
+  const others = accidents.filter(({ stage }) => !isOurs(stage.id));
   await Promise.all([
     ...Array.from({ length: OURS_AT_ONCE }, () => run(ours)),
     ...Array.from({ length: atOnce }, () => run(others)),

@@ -1,10 +1,11 @@
 import { LOCK_PLUS } from './lock-plus.js';
 import { RENEWING } from './renewing.js';
+import { SEVERAL_SERVERS } from './several-servers.js';
 import { OURS, type Stage } from './stage.js';
 import { WITH_COMMANDS } from './with-commands.js';
 import { WITHOUT_REDIS } from './without-redis.js';
 
-/** The sixteen steps of the articles with their variants, and ours. */
+/** The sixteen steps of the articles with their variants, and ours; then theirs and ours on several servers. */
 export const STAGES: readonly Stage[] = [
   ...WITHOUT_REDIS,
   ...WITH_COMMANDS,
@@ -20,4 +21,5 @@ export const STAGES: readonly Stage[] = [
     // Processes that run another stage do not load a Nest application.
     open: async (tools) => (await import('./stock.service.js')).openShop(tools),
   },
+  ...SEVERAL_SERVERS,
 ];

@@ -1,11 +1,20 @@
+import type { RedisOptions } from 'ioredis';
 import type pg from 'pg';
 import type { Setup } from '../work/messages.js';
 import type { Purchase } from '../work/purchase.js';
 import type { RecordedRedis } from '../work/recorded-redis.js';
 import { inTransaction, takePieces } from '../work/shop.js';
 
-/** The id of nestjs-locked, the last row. */
+/** The id of nestjs-locked on one server. */
 export const OURS = '17';
+
+/** The id of nestjs-locked on several servers, the last row. */
+export const OUR_QUORUM = '18b';
+
+/** Whether it is nestjs-locked, on one server or on several. */
+export function isOurs(stage: string): boolean {
+  return stage === OURS || stage === OUR_QUORUM;
+}
 
 /** One way to build a lock, as an article has it, or a variant of one. */
 export interface Stage {
@@ -38,7 +47,9 @@ export type Trait =
   /** Inside a process, the lock is passed on without asking Redis. */
   | 'local hand-over'
   /** Who waits longer gets it first. */
-  | 'in order';
+  | 'in order'
+  /** The lock is kept in several independent servers, of which more than half must agree. */
+  | 'several servers';
 
 export interface OpenStage {
   /** One purchase under the lock. */
@@ -53,6 +64,8 @@ export interface StageTools {
   readonly pool: pg.Pool;
   /** The connection that all callers of this process share. */
   readonly redis: RecordedRedis;
+  /** Connects to each of the servers of a lock that is kept in several; all of them are there at the start. */
+  readonly nodes: (options?: Partial<RedisOptions>) => Promise<readonly RecordedRedis[]>;
   /** Lends a connection to a single caller, as WATCH and BLPOP need it. */
   readonly withConnection: <T>(use: (redis: RecordedRedis) => Promise<T>) => Promise<T>;
 }

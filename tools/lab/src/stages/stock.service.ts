@@ -4,7 +4,7 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { ClsPluginTransactional, Transactional, TransactionHost } from '@nestjs-cls/transactional';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
 import { ClsModule } from 'nestjs-cls';
-import { Locked, LockService, RedisLockModule } from 'nestjs-locked';
+import { Locked, LockService, RedisLockModule, type RedisLockModuleOptions } from 'nestjs-locked';
 import { lockAwareAdapter } from 'nestjs-locked/nestjs-cls';
 import { DataSource } from 'typeorm';
 import { LEASE_MS } from '../scale.js';
@@ -55,7 +55,10 @@ class StockService {
 
 /** Starts the application that makes up this stage, and calls it as its controllers would. */
 export async function openShop(tools: StageTools): Promise<OpenStage> {
-  const app = await NestFactory.createApplicationContext(shopModule(tools), { logger: false });
+  const nodes = await tools.nodes();
+  const connection = nodes.length === 0 ? tools.redis : { quorum: nodes };
+  const module = shopModule(tools, connection);
+  const app = await NestFactory.createApplicationContext(module, { logger: false });
   const stocks = app.get(StockService);
   return {
     async buy(purchase) {
@@ -70,7 +73,10 @@ export async function openShop(tools: StageTools): Promise<OpenStage> {
   };
 }
 
-function shopModule({ setup, redis }: StageTools): DynamicModule {
+function shopModule(
+  { setup }: StageTools,
+  connection: RedisLockModuleOptions['connection'],
+): DynamicModule {
   return {
     module: class ShopModule {},
     imports: [
@@ -94,7 +100,7 @@ function shopModule({ setup, redis }: StageTools): DynamicModule {
         ],
       }),
       RedisLockModule.forRoot({
-        connection: redis,
+        connection,
         leaseMs: LEASE_MS,
         waitMs: LEASE_MS * 4,
         fence: {},

@@ -19,6 +19,8 @@ export type Point =
 export interface Setup {
   readonly stage: string;
   readonly redisUrl: string;
+  /** Of the servers of a lock that is kept in several. */
+  readonly nodeUrls: readonly string[];
   readonly databaseUrl: string;
   readonly product: string;
   /** Added to the result of `Date.now()` in this process. */
