@@ -42,7 +42,7 @@ describeWithChromium('the report', () => {
       const page = await open();
       expect(await page.locator('details[open]').count()).toBe(0);
       const long = await page.evaluate<number>('document.documentElement.scrollHeight');
-      expect(long).toBeLessThanOrEqual(device === 'a phone' ? 2_600 : 2_000);
+      expect(long).toBeLessThanOrEqual(device === 'a phone' ? 2_800 : 2_000);
     });
 
     it('cuts nothing off, folded or not', async () => {
@@ -76,7 +76,7 @@ describeWithChromium('the report', () => {
   it('keeps the heads of the matrix in sight on a phone', async () => {
     const page = await browser.newPage({ viewport: { width: 390, height: 844 } });
     await page.goto(pathToFileURL(report).href);
-    await page.locator('.matrix tr.ours').scrollIntoViewIfNeeded();
+    await page.locator('.matrix tr.ours').first().scrollIntoViewIfNeeded();
     await page.evaluate('scrollBy(0, 60)');
     expect((await boxOf(page, '.matrix thead')).top).toBeCloseTo(0, 0);
   });

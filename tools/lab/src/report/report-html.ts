@@ -4,7 +4,6 @@ import type { Span } from '../run/spans.js';
 import type { Trial } from '../run/trial.js';
 import { LEASE_MS, RENEW_EVERY_MS, RETRY_MS, SCALE } from '../scale.js';
 import { isOurs } from '../stages/stage.js';
-
 import { type Cell, markOf, matricesOf, type Row, verdictOf } from './matrix.js';
 import {
   chip,
