@@ -94,6 +94,9 @@ export class Calls {
       case 'quiet network':
       case 'arrived late':
       case 'unspecified':
+      case 'quorum':
+      case 'node away':
+      case 'numbers lost':
       case 'lost data':
       case 'clock set forward':
       case 'clock set back':

@@ -71,6 +71,9 @@ function textAndTone(
       return [`Redis: ${line.type}`, 'fault'];
     case 'calm':
       return ['Nothing is disturbed any more: everybody asks once more', 'quiet'];
+    case 'quorum': // the page plays one server
+    case 'node away':
+    case 'numbers lost':
     case 'quiet network':
     case 'arrived late':
     case 'unspecified':
