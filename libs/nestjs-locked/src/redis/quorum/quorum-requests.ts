@@ -90,7 +90,8 @@ export class QuorumRequests {
     poll: QuorumPoll<QuorumNode, Reply>,
     failures: readonly Unknown[] = [],
   ): Unknown {
-    const { all, needed } = this.#parts.nodes;
+    const { most } = this;
+    const { all, needed } = this.nodes;
     const unknowns = [...poll.unknowns(), ...failures];
     const reasons = all.flatMap((node) => {
       const reply = poll.replies.get(node);
@@ -105,7 +106,6 @@ export class QuorumRequests {
     const cause = new LockStoreError(`Cannot ${action} '${key}': ${counted}`, key, {
       cause: first?.cause,
     });
-    const most = all.length - needed;
     const areMost = (is: (unknown: Unknown) => boolean | undefined): boolean =>
       unknowns.filter((unknown) => is(unknown) === true).length > most;
     return {
