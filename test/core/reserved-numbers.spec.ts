@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { assembleParts } from '../../libs/nestjs-locked/src/core/engine/assemble-parts.js';
 import type { EngineParts } from '../../libs/nestjs-locked/src/core/lease/engine-parts.js';
 import { FencingNumbers } from '../../libs/nestjs-locked/src/core/lease/fencing-numbers.js';
+import type { LockOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { Hold } from '../../libs/nestjs-locked/src/core/queue/hold.js';
 import { QueuesByKey } from '../../libs/nestjs-locked/src/core/queue/queues-by-key.js';
 import {
@@ -258,20 +259,28 @@ describe('a lease that calls have shared', () => {
   });
 });
 
-describe('a number that the database wants raised', () => {
-  it('is not given out before the store has reserved it, as while the key moves to another server', async () => {
-    const clock = new FakeClock();
-    const store = new ScriptedStore();
-    const options = resolveServiceOptions({});
-    const supplies = { store, options, clock, report: () => {}, random: () => 0 };
-    const parts: EngineParts = assembleParts(supplies, () => queues);
-    const queues = new QueuesByKey(parts);
-    const entering = queues.enter({
+/** Queues below the engine, whose holds can be told what a database has seen. */
+function startQueues(of?: LockOptions) {
+  const clock = new FakeClock();
+  const store = new ScriptedStore();
+  const options = resolveServiceOptions({});
+  const supplies = { store, options, clock, report: () => {}, random: () => 0 };
+  const parts: EngineParts = assembleParts(supplies, () => queues);
+  const queues = new QueuesByKey(parts);
+  const enter = (): Promise<Hold> =>
+    queues.enter({
       key: KEY,
-      options: resolveLockOptions(undefined, options),
+      options: resolveLockOptions(of, options),
       isOneOfSeveral: false,
       limits: { since: clock.now(), waitMs: Infinity, answerBy: Infinity },
     });
+  return { store, enter };
+}
+
+describe('a number that the database wants raised', () => {
+  it('is not given out before the store has reserved it, as while the key moves to another server', async () => {
+    const { store, enter } = startQueues();
+    const entering = enter();
     const ask = await store.next('acquire');
     ask.reply(one(ask.command.token));
     const hold = await entering;
@@ -301,19 +310,7 @@ describe('a number that the database wants raised', () => {
     ['the same', 10],
     ['a higher one', 20],
   ])('is that of all readers, one of whom has seen %s meanwhile', async (_, seen) => {
-    const clock = new FakeClock();
-    const store = new ScriptedStore();
-    const options = resolveServiceOptions({});
-    const supplies = { store, options, clock, report: () => {}, random: () => 0 };
-    const parts: EngineParts = assembleParts(supplies, () => queues);
-    const queues = new QueuesByKey(parts);
-    const enter = (): Promise<Hold> =>
-      queues.enter({
-        key: KEY,
-        options: resolveLockOptions({ mode: 'shared' }, options),
-        isOneOfSeveral: false,
-        limits: { since: clock.now(), waitMs: Infinity, answerBy: Infinity },
-      });
+    const { store, enter } = startQueues({ mode: 'shared' });
     const entering = [enter(), enter(), enter()];
     const ask = await store.next('acquire');
     ask.reply(one(ask.command.token));

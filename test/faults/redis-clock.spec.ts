@@ -1,10 +1,11 @@
 import { beforeEach, expect, it } from '@jest/globals';
+import { faketime, RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { afterTest } from '../support/after-test.js';
 import { describeIf } from '../support/describe-if.js';
 import { eventually } from '../support/eventually.js';
 import { fault } from '../support/fault-report.js';
 import { openAdmin, openLocks } from '../support/open-locks.js';
-import { faketime, startSteppedClockRedis } from '../support/stepped-clock-redis.js';
 import { uniqueKey } from '../support/unique-key.js';
 
 const HOUR_S = 3_600;
@@ -18,12 +19,18 @@ beforeEach(() => {
   key = uniqueKey();
 });
 
+async function startServer(): Promise<RedisServer> {
+  const server = await RedisServer.start({ hasOwnClock: true });
+  afterTest(() => server.stop());
+  return server;
+}
+
 describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
   fault(
     "Redis' clock stepped back an hour, for real",
     'tokens still rise, exclusion holds [R5, G8]',
     async (measure) => {
-      const { server, setClock } = await startSteppedClockRedis();
+      const server = await startServer();
       const admin = openAdmin(server.url);
       const [a, b] = await Promise.all(
         [1, 2].map(() => openLocks(server.url, { leaseMs: LEASE_MS, localHandovers: 3 })),
@@ -54,7 +61,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
       const waiting = b!.engine.acquire(key, { waitMs: 25_000 });
       await eventually(async () => expect(await admin.zcard(`lock:{${key}}:queue`)).toBe(1));
       const [before] = await admin.time();
-      await setClock(-HOUR_S);
+      await server.stepClock(-HOUR_S);
       const [after] = await admin.time();
       expect(Number(before) - Number(after)).toBeGreaterThan(HOUR_S - 60);
 
@@ -82,13 +89,13 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
   );
 
   it('stepped forward an hour: the lease is over in Redis, the holder is told, tokens rise [G7]', async () => {
-    const { server, setClock } = await startSteppedClockRedis();
+    const server = await startServer();
     const { engine } = await openLocks(server.url, { leaseMs: LEASE_MS });
     const lock = await engine.acquire(key);
     const told = new Promise((resolve) =>
       lock.signal.addEventListener('abort', () => resolve(lock.signal.reason)),
     );
-    await setClock(HOUR_S);
+    await server.stepClock(HOUR_S);
     expect(await told).toMatchObject({ code: 'LOCK_LOST', reason: 'deleted' });
     await lock.release();
     const next = await engine.acquire(key);
@@ -97,7 +104,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
   });
 
   it('stepped back after a holder vanished: its unreported tokens are not issued again [R5]', async () => {
-    const { server, setClock } = await startSteppedClockRedis();
+    const server = await startServer();
     const admin = openAdmin(server.url);
     const [a, b] = await Promise.all([1, 2].map(() => openLocks(server.url)));
     // Local hand-overs, whose tokens are not reported to the server.
@@ -106,7 +113,7 @@ describeIf(faketime !== undefined, 'no libfaketime')("Redis' clock", () => {
       void last.release();
       last = await next;
     }
-    await setClock(-HOUR_S);
+    await server.stepClock(-HOUR_S);
     await admin.del(`lock:{${key}}`); // as if its lease had expired
     const lock = await b!.engine.acquire(key);
     expect(lock.fencingToken).toBeGreaterThan(last.fencingToken);

@@ -1,12 +1,11 @@
 /** Answers of an earlier try that come while a later one with the same token is under way, or has won. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type { Queued } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { Party } from '../support/contract-party.js';
 import { eventually } from '../support/eventually.js';
-import { openQuorumStore, useQuorum } from '../support/own-quorum.js';
+import { lockOf, openQuorumStore, tokenOfOther, useQuorum } from '../support/own-quorum.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -16,6 +15,7 @@ describe('a try that is repeated with its token', () => {
   let own: Awaited<ReturnType<typeof openQuorumStore>>;
   afterEach(() => own.store.close());
   const quorum = useQuorum();
+  const { holders } = quorum;
 
   let proxy: TcpProxy;
 
@@ -23,11 +23,6 @@ describe('a try that is repeated with its token', () => {
     proxy = await TcpProxy.start(quorum.servers[2]?.port ?? 0);
     own = await openQuorumStore([...quorum.urls.slice(0, 2), proxy.url], { leaseMs: LEASE_MS });
   });
-
-  const lockOf = (key: string): string => `lock:{${key}}`;
-  const tokenOfOther = (): string => leaseToken(newProcessId(), Date.now() * 1_000);
-  const holders = (key: string): Promise<(string | null)[]> =>
-    Promise.all(quorum.admins.map((admin) => admin.get(lockOf(key))));
 
   it('keeps the vote of a node whose answers to both tries come at once [G49]', async () => {
     const key = uniqueKey();

@@ -1,11 +1,10 @@
 /** Rounds that are lost or late, and what is left of them on the nodes. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import { heldByOne } from '../../libs/nestjs-locked/src/redis/quorum/split-votes.js';
 import { Party } from '../support/contract-party.js';
 import { eventually } from '../support/eventually.js';
-import { openQuorumStore, useQuorum } from '../support/own-quorum.js';
+import { lockOf, openQuorumStore, tokenOfOther, useQuorum } from '../support/own-quorum.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -18,13 +17,11 @@ describe('a round of votes', () => {
   let own: Awaited<ReturnType<typeof openQuorumStore>>;
   afterAll(() => own.store.close());
   const quorum = useQuorum();
+  const { holders } = quorum;
 
   beforeAll(async () => {
     own = await openQuorumStore(quorum.urls, { leaseMs: LEASE_MS });
   });
-
-  const lockOf = (key: string): string => `lock:{${key}}`;
-  const tokenOfOther = (): string => leaseToken(newProcessId(), Date.now() * 1_000);
 
   /** The number that each node has stored, and the one below which nothing takes it back. */
   const fences = async (key: string): Promise<[number, number][]> =>
@@ -37,8 +34,6 @@ describe('a round of votes', () => {
       }),
     );
   const lasts = async (key: string): Promise<number[]> => (await fences(key)).map(([last]) => last);
-  const holders = (key: string): Promise<(string | null)[]> =>
-    Promise.all(quorum.admins.map((admin) => admin.get(lockOf(key))));
   /** Another process has the votes of these nodes. */
   const taken = async (key: string, nodes: readonly number[]): Promise<void> => {
     const token = tokenOfOther();

@@ -2,11 +2,10 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import { afterTest } from '../support/after-test.js';
 import { Party } from '../support/contract-party.js';
 import { eventually } from '../support/eventually.js';
-import { openQuorumStore, useQuorum } from '../support/own-quorum.js';
+import { lockOf, openQuorumStore, tokenOfOther, useQuorum } from '../support/own-quorum.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -17,15 +16,11 @@ describe('a node of a quorum', () => {
   let own: Awaited<ReturnType<typeof openQuorumStore>>;
   afterAll(() => own.store.close());
   const quorum = useQuorum();
+  const { holders } = quorum;
 
   beforeAll(async () => {
     own = await openQuorumStore(quorum.urls, { leaseMs: LEASE_MS });
   });
-
-  const lockOf = (key: string): string => `lock:{${key}}`;
-  const tokenOfOther = (): string => leaseToken(newProcessId(), Date.now() * 1_000);
-  const holders = (key: string): Promise<(string | null)[]> =>
-    Promise.all(quorum.admins.map((admin) => admin.get(lockOf(key))));
 
   it('counts no vote of a server that has taken its place, until that must know all locks [G52]', async () => {
     const other = await RedisServer.start();

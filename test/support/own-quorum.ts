@@ -5,6 +5,7 @@ import { LockEngine } from '../../libs/nestjs-locked/src/core/engine/lock-engine
 import type { LockServiceOptions } from '../../libs/nestjs-locked/src/core/lock.options.js';
 import type { LockEvent } from '../../libs/nestjs-locked/src/core/lock-events.js';
 import { resolveServiceOptions } from '../../libs/nestjs-locked/src/core/resolved.options.js';
+import { leaseToken, newProcessId } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openQuorum } from '../../libs/nestjs-locked/src/redis/quorum/open-quorum.js';
@@ -21,7 +22,15 @@ export interface OwnQuorum {
   readonly urls: readonly string[];
   /** A connection to each server for inspecting and manipulating it. */
   readonly admins: readonly Redis[];
+  /** What each server has at this key of a lock. */
+  readonly holders: (key: string) => Promise<(string | null)[]>;
 }
+
+/** The name of a lock in Redis. */
+export const lockOf = (key: string): string => `lock:{${key}}`;
+
+/** A token of a process that no test has. */
+export const tokenOfOther = (): string => leaseToken(newProcessId(), Date.now() * 1_000);
 
 /** Independent servers for one spec file or `describe`, from the first `beforeAll` to the end. */
 export function useQuorum(size = 3): OwnQuorum {
@@ -48,6 +57,7 @@ export function useQuorum(size = 3): OwnQuorum {
     get admins() {
       return admins;
     },
+    holders: (key) => Promise.all(admins.map((admin) => admin.get(lockOf(key)))),
   };
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { faketime } from 'dev-servers';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -6,7 +7,6 @@ import { afterTest } from '../../../test/support/after-test.js';
 import { endWithTests } from '../../../test/support/end-with-tests.js';
 import { eventually } from '../../../test/support/eventually.js';
 import { useRedisServer } from '../../../test/support/own-redis.js';
-import { faketime } from '../../../test/support/stepped-clock-redis.js';
 import { ReplicaProcess } from '../src/fleet/replica-process.js';
 import { Tally } from '../src/fleet/tally.js';
 import { archiveKey } from '../src/report-archive.js';
