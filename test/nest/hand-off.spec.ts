@@ -63,7 +63,7 @@ describe('LockService.adopt()', () => {
     expect(lock.signal.reason).toBeInstanceOf(LockLostError);
     await lock.release();
     const work = (held: Lock): number => held.fencingToken;
-    const token = await service.adopt(await detached(), { maxHoldMs: 5 }, work);
+    const token = await service.adopt(await detached(), { maxHoldMs: 5_000 }, work);
     expect(token).toBeGreaterThan(lock.fencingToken);
     expect(locks.calls).toContainEqual({ by: 'adopt', keys: ['account:7'], outcome: 'lost' });
   });
