@@ -11,6 +11,9 @@ const LEAST_LAG_MS = 5;
 /** How often another program tries to reach the server. */
 const AGAIN_MS = 100;
 
+/** When the last fault of a plan is over. */
+const LAST_RESTART_MS = 25_000;
+
 export function happen(fault: PlannedFault<FaultOfOne>, stage: Stage): void {
   const { server, processes, history } = stage;
   const { what, forMs, which } = fault;
@@ -134,12 +137,15 @@ function anotherProgram({ server, history }: Stage, which: number, forMs: number
   history.tell({ type: 'unspecified', key: name });
   model.command(write[0] as string, write.slice(1));
   const remove = (): void => {
-    // It tries until the server is there, which may have come back with what it had before, and writes.
-    if (!server.isUp || model.isRefusingWrites) return void time.plan(AGAIN_MS, remove);
+    // A server that comes back without its last writes may have it again.
+    if (time.now < LAST_RESTART_MS) time.plan(AGAIN_MS, remove);
+    if (!server.isUp || model.isRefusingWrites) return;
     const isTheirs = isText
       ? model.command('GET', [key]) === 'theirs'
       : model.command('ZSCORE', [key, 'theirs']) === '1';
-    if (isTheirs) model.command('DEL', [key]);
+    if (!isTheirs) return;
+    history.tell({ type: 'disturbed', what });
+    model.command('DEL', [key]);
   };
   time.plan(forMs, remove);
 }
