@@ -1,11 +1,17 @@
 /** Answers of an earlier try that come while a later one with the same token is under way, or has won. */
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Queued } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
+import type { Queued, Unknown } from '../../libs/nestjs-locked/src/core/store/lock-store.js';
 import { afterTest } from '../support/after-test.js';
 import { Party } from '../support/contract-party.js';
 import { eventually } from '../support/eventually.js';
-import { lockOf, openQuorumStore, tokenOfOther, useQuorum } from '../support/own-quorum.js';
+import {
+  lockOf,
+  openQuorumStore,
+  quorumScripts,
+  tokenOfOther,
+  useQuorum,
+} from '../support/own-quorum.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -114,5 +120,65 @@ describe('a try that is repeated with its token', () => {
     );
     await sleep(1_000);
     expect(await quorum.admins[2]?.exists(queue)).toBe(0);
+  });
+});
+
+describe('votes whose numbers must be stored first, because the clock of a node is ahead', () => {
+  const quorum = useQuorum();
+  const { holders } = quorum;
+
+  let proxies: TcpProxy[];
+  let own: Awaited<ReturnType<typeof openQuorumStore>>;
+  let key: string;
+  const other = tokenOfOther();
+  const ahead = (Date.now() + 60_000) * 1_000;
+
+  beforeEach(async () => {
+    proxies = await Promise.all(quorum.servers.map(({ port }) => TcpProxy.start(port)));
+    own = await openQuorumStore(
+      proxies.map(({ url }) => url),
+      { leaseMs: LEASE_MS },
+    );
+    key = uniqueKey();
+    await quorum.admins[2]?.set(`${lockOf(key)}:fence`, `${ahead} ${ahead}`);
+    await quorum.admins[1]?.set(lockOf(key), other, 'PX', LEASE_MS); // so that the vote of that node is needed
+  });
+  afterEach(() => own.store.close());
+
+  /** Asks, and lets all votes end before this process learns of them, as when it was suspended. */
+  async function askAndSleep(nowait: boolean) {
+    const me = new Party(own, key);
+    const token = me.token();
+    for (const proxy of proxies) proxy.holdAnswers();
+    const asking = me.ask(token, { nowait, leaseMs: LEASE_MS });
+    await eventually(async () => expect(await holders(key)).toEqual([token, other, token]));
+    for (const n of [0, 2]) await quorum.admins[n]?.del(lockOf(key));
+    for (const proxy of proxies) proxy.passAnswers();
+    return { me, reply: await asking };
+  }
+
+  it('are asked for again by a single try, if they have ended meanwhile', async () => {
+    const { reply } = await askAndSleep(true);
+    expect(reply).toMatchObject({ kind: 'granted' });
+    expect((reply as { fence: number }).fence).toBeGreaterThan(ahead);
+  });
+
+  it('let a waiter look again soon, if they have ended meanwhile', async () => {
+    const { me, reply } = await askAndSleep(false);
+    expect(reply.kind).toBe('queued');
+    expect((reply as Queued).remainingMs).toBeLessThan(50);
+    expect(await me.recheck(reply as Queued)).toMatchObject({ kind: 'granted' });
+  });
+
+  it('are no lease if too few nodes answer, which the error names, and no other', async () => {
+    const [silent, ...others] = proxies as [TcpProxy, TcpProxy, TcpProxy];
+    const silence = silent.silenceAt(quorumScripts().raise.sha);
+    const me = new Party(own, key);
+    const reply = await me.ask(me.token(), { nowait: true, leaseMs: LEASE_MS });
+    await silence;
+    expect(reply).toMatchObject({ kind: 'unknown', neverRan: false });
+    const { message } = (reply as Unknown).cause;
+    expect(message).toContain(`${silent.url}: no answer within 500 ms`);
+    for (const { url } of others) expect(message).not.toContain(url);
   });
 });

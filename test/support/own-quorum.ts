@@ -10,6 +10,9 @@ import type { StoreMessage } from '../../libs/nestjs-locked/src/core/store/lock-
 import { type Clock, systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import { openQuorum } from '../../libs/nestjs-locked/src/redis/quorum/open-quorum.js';
 import { QuorumLockStore } from '../../libs/nestjs-locked/src/redis/quorum/quorum-lock-store.js';
+import { QuorumScripts } from '../../libs/nestjs-locked/src/redis/quorum/quorum-scripts.js';
+import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
+import { FENCE_KEEP_MS } from '../../libs/nestjs-locked/src/redis/store-defaults.js';
 import { afterTest } from './after-test.js';
 import { connectAdmin } from './connect-admin.js';
 import { LEASE_MS } from './contract-party.js';
@@ -59,6 +62,12 @@ export function useQuorum(size = 3): OwnQuorum {
     },
     holders: (key) => Promise.all(admins.map((admin) => admin.get(lockOf(key)))),
   };
+}
+
+/** The scripts that a store of `newQuorumStore` sends, if it has no options of its own. */
+export function quorumScripts(): QuorumScripts {
+  const { inboxPrefix } = new RedisKeys('lock:', true);
+  return new QuorumScripts({ inboxPrefix, fenceKeepMs: FENCE_KEEP_MS, youngMs: 0 });
 }
 
 export interface QuorumStoreOptions {

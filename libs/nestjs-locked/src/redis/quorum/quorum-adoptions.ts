@@ -10,7 +10,6 @@ import {
   type QuorumRounds,
   type VoteReply,
 } from './quorum-rounds.js';
-import { RequestRounds } from './request-rounds.js';
 import { heldByOne } from './split-votes.js';
 import type { VotesGivenBack } from './votes-given-back.js';
 
@@ -31,51 +30,49 @@ export class QuorumAdoptions {
 
   async adopt(command: AdoptCommand): Promise<AdoptReply> {
     const { key } = command;
-    const rounds = new RequestRounds();
-    for (let tries = 1; ; tries++) {
-      const reply = await this.#adoptOnce(command, rounds);
+    for (let round = 1; ; round++) {
+      const reply = await this.#adoptOnce(command, round);
       if (reply.kind !== 'split') return reply;
-      if (tries === MOST_TRIES) {
+      if (round === MOST_TRIES) {
         const reason = 'another process has tried to adopt it at the same time';
         const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
         return { kind: 'unknown', cause };
       }
-      await this.#rounds.pauseAfter(tries);
+      await this.#rounds.pauseAfter(round);
     }
   }
 
   /** Adopts the votes of enough nodes, or gives them back to the old token. */
   async #adoptOnce(
     command: AdoptCommand,
-    rounds: RequestRounds,
+    round: number,
   ): Promise<AdoptReply | { readonly kind: 'split' }> {
     const { key, token, newToken, leaseMs, used } = command;
-    const round = rounds.next(newToken);
     const { most, scripts, clock } = this.#requests;
     const { needed } = this.#requests.nodes;
     const sentAt = clock.now();
     const undo = (node: QuorumNode, reply: VoteReply | Unknown): void => {
-      if (reply.kind !== 'vote' || rounds.isRepeated(round)) return;
+      if (reply.kind !== 'vote') return;
       const leftMs = Math.floor(reply.beforeMs - (clock.now() - sentAt));
-      if (leftMs <= 0) return this.#votes.surelyFrom(node, { key, token: newToken }, leaseMs);
-      const args = [token, newToken, leftMs];
+      if (leftMs <= 0)
+        return this.#votes.surelyFrom(node, { key, token: newToken, round }, leaseMs);
+      const args = [token, newToken, leftMs, round];
       void this.#requests.run(node, scripts.undoAdopt, [key], args, (answer) =>
         this.#requests.repliesOf(node).raised(answer),
       );
     };
-    const args = [token, newToken, leaseMs, used];
+    const args = [token, newToken, leaseMs, used, round];
     const poll: Ballot = await this.#requests.poll<VoteReply>(
       (node) => this.#rounds.ballotOf(node, scripts.adopt, key, args),
       (ballot) => ballot.count(isVote) >= needed || ballot.count(isNo) > most,
     );
     const votes = poll.answers().filter(isVote);
-    if (votes.length >= needed) {
-      const numbers = await this.#rounds.numbersFor(key, newToken, leaseMs, votes);
-      if (numbers !== undefined) return grantOf(newToken, numbers, votes);
-    }
+    const asked = { key, token: newToken, leaseMs };
+    const numbers = votes.length >= needed ? await this.#rounds.store(asked, votes) : undefined;
+    if (numbers?.kind === 'stored') return grantOf(newToken, numbers, votes);
     poll.handleEach(undo);
-    if (poll.answered < needed || votes.length >= needed)
-      return this.#requests.unknown('adopt', key, poll);
+    if (numbers?.kind === 'unknown') return numbers;
+    if (poll.answered < needed) return this.#requests.unknown('adopt', key, poll);
     const noes = poll.answers().filter(isNo);
     const isGone = votes.length === 0 && noes.length > most;
     // One node may still have the old token when another process has adopted it on enough others.

@@ -227,9 +227,9 @@ export class QuorumLockStore implements LockStore {
   acquire({ key, token, leaseMs, nowait, position }: AcquireCommand): Promise<AcquireReply> {
     const refusal = this.#refusalOf(key, token, leaseMs);
     if (refusal !== undefined) return Promise.resolve(refusal);
-    if (nowait) return this.#rounds.tryRepeatedly({ key, token, leaseMs });
+    if (nowait) return this.#rounds.tryRepeatedly(key, token, leaseMs);
     const waiting = this.#places.take(token, position ?? this.#newScore());
-    return this.#rounds.hold({ key, token, leaseMs, waiting }).then((reply) => {
+    return this.#rounds.holdFor(waiting, { key, token, leaseMs }).then((reply) => {
       if (isUntried(reply)) this.#places.leave(waiting); // nobody takes it back
       return reply;
     });
@@ -238,7 +238,7 @@ export class QuorumLockStore implements LockStore {
   async recheck(command: RecheckCommand): Promise<RecheckReply> {
     const { key, token, newToken, leaseMs, position } = command;
     const waiting = this.#places.take(newToken, position, token);
-    const reply = await this.#rounds.hold({ key, token: newToken, leaseMs, waiting });
+    const reply = await this.#rounds.holdFor(waiting, { key, token: newToken, leaseMs });
     // The waiter goes on with its old token.
     if (isUntried(reply)) this.#places.take(token, position, newToken);
     return reply as RecheckReply; // without a place, it would be busy
@@ -320,12 +320,8 @@ export class QuorumLockStore implements LockStore {
         foreign: false,
         wasLost,
       };
-    const asked = (await this.#rounds.hold({
-      key,
-      token: newToken,
-      leaseMs,
-      waiting,
-    })) as RecheckReply;
+    const terms = { key, token: newToken, leaseMs };
+    const asked = (await this.#rounds.holdFor(waiting, terms)) as RecheckReply;
     return asked.kind === 'unknown' ? { ...asked, wasReleased: !wasLost } : { ...asked, wasLost };
   }
 
@@ -351,7 +347,7 @@ export class QuorumLockStore implements LockStore {
     const waiting = this.#places.of(other ?? token) ?? this.#places.of(token);
     const before = other === undefined ? undefined : await this.#rounds.underWay(other);
     if (before?.kind === 'granted') return before;
-    const reply = await this.#rounds.hold({ key, token, leaseMs, waiting });
+    const reply = await this.#rounds.holdFor(waiting, { key, token, leaseMs });
     if (reply.kind === 'granted' || reply.kind === 'unknown') return reply;
     if (waiting !== undefined) this.#places.leave(waiting);
     const place = waiting?.place;

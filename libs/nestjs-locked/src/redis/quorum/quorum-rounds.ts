@@ -4,7 +4,6 @@ import type { QuorumNode } from './quorum-node.js';
 import type { QuorumPoll } from './quorum-poll.js';
 import type { NoVote, Raised, Vote } from './quorum-replies.js';
 import type { QuorumRequests } from './quorum-requests.js';
-import { RequestRounds, type Round } from './request-rounds.js';
 import { heldByOne } from './split-votes.js';
 import { type VotedNumbers, votedNumbers } from './voted-numbers.js';
 import { VOTED_NUMBERS } from './votes.lua.js';
@@ -26,11 +25,21 @@ export interface Asked {
   readonly key: string;
   readonly token: string;
   readonly leaseMs: number;
+  /**
+   * Which round of its request this is. A node cannot tell the votes of two rounds with one token apart otherwise, and
+   * what takes back the earlier one may arrive after the later one.
+   */
+  readonly round: number;
   /** Its place in line; undefined for a single try. */
   readonly waiting?: WaitingPlace | undefined;
-  /** Those of a single try. */
-  readonly rounds?: RequestRounds;
 }
+
+/** What became of a number that is stored before it is used. */
+export type StoredNumbers =
+  | (VotedNumbers & { readonly kind: 'stored' })
+  /** So many votes have ended meanwhile that too few are left. */
+  | { readonly kind: 'ended' }
+  | Unknown;
 
 /** The reply to a single try may say that nobody has got the key. */
 export type SplitReply = Exclude<AcquireReply, Busy> | (Busy & { readonly wasSplit?: boolean });
@@ -44,8 +53,8 @@ export class QuorumRounds {
   readonly #votes: VotesGivenBack;
   readonly #places: WaitingPlaces;
   readonly #random: () => number;
-  /** The single tries under way, by their tokens. */
-  readonly #singleTries = new Map<string, RequestRounds>();
+  /** The tokens of the single tries under way. */
+  readonly #singleTries = new Set<string>();
   /** By their tokens. */
   readonly #underWay = new Map<string, Promise<SplitReply>>();
 
@@ -62,25 +71,23 @@ export class QuorumRounds {
   }
 
   /** A single try that fails because another one came at the same moment is repeated: one of them shall succeed. */
-  async tryRepeatedly(asked: Asked): Promise<AcquireReply> {
-    const rounds = new RequestRounds();
-    this.#singleTries.set(asked.token, rounds);
+  async tryRepeatedly(key: string, token: string, leaseMs: number): Promise<AcquireReply> {
+    this.#singleTries.add(token);
     try {
-      for (let tries = 1; ; tries++) {
-        const reply = await this.hold({ ...asked, rounds });
-        if (reply.kind !== 'busy' || !reply.wasSplit || tries === MOST_SPLITS) return reply;
-        await this.pauseAfter(tries);
-        if (rounds.isOver) return reply;
+      for (let round = 1; ; round++) {
+        const reply = await this.#hold({ key, token, leaseMs, round });
+        if (reply.kind !== 'busy' || !reply.wasSplit || round === MOST_SPLITS) return reply;
+        await this.pauseAfter(round);
+        if (!this.#singleTries.has(token)) return reply;
       }
     } finally {
-      this.#singleTries.delete(asked.token);
+      this.#singleTries.delete(token);
     }
   }
 
   /** Called when a single try is given up: no further round of it begins. */
   giveUp(token: string): void {
-    const rounds = this.#singleTries.get(token);
-    if (rounds !== undefined) rounds.isOver = true;
+    this.#singleTries.delete(token);
   }
 
   /** Those that came at the same moment must not come at the same moment again. */
@@ -95,8 +102,15 @@ export class QuorumRounds {
     return this.#underWay.get(token);
   }
 
-  /** Of a request that waits, or of a single try. */
-  hold(asked: Asked): Promise<SplitReply> {
+  /** @param waiting the request whose next round this is; undefined if it has lost its place */
+  holdFor(
+    waiting: WaitingPlace | undefined,
+    asked: Pick<Asked, 'key' | 'token' | 'leaseMs'>,
+  ): Promise<SplitReply> {
+    return this.#hold({ ...asked, waiting, round: waiting === undefined ? 1 : ++waiting.rounds });
+  }
+
+  #hold(asked: Asked): Promise<SplitReply> {
     const { token } = asked;
     const reply = this.#vote(asked).then((outcome) => {
       this.#underWay.delete(token);
@@ -109,12 +123,10 @@ export class QuorumRounds {
   }
 
   async #vote(asked: Asked): Promise<SplitReply> {
-    const { key, token, leaseMs, waiting } = asked;
-    const rounds = waiting?.rounds ?? asked.rounds ?? new RequestRounds();
-    const round = rounds.next(token);
+    const { key, token, leaseMs, waiting, round } = asked;
     const { most, scripts } = this.#requests;
     const { needed } = this.#requests.nodes;
-    const args = [token, leaseMs, waiting?.place ?? '', waiting?.score ?? ''];
+    const args = [token, leaseMs, waiting?.place ?? '', waiting?.score ?? '', round];
     const poll: Ballot = await this.#requests.poll<VoteReply>(
       (node) => this.ballotOf(node, scripts.vote, key, args),
       (ballot) => {
@@ -127,15 +139,13 @@ export class QuorumRounds {
       },
     );
     const votes = poll.answers().filter(isVote);
-    if (votes.length >= needed) {
-      const numbers = await this.numbersFor(key, token, leaseMs, votes);
-      if (numbers !== undefined) {
-        poll.handleEach((node, reply) => this.#leaveWhere(node, reply, asked));
-        return grantOf(token, numbers, votes);
-      }
+    const numbers = votes.length >= needed ? await this.store(asked, votes) : undefined;
+    if (numbers?.kind === 'stored') {
+      poll.handleEach((node, reply) => this.#leaveWhere(node, reply, asked));
+      return grantOf(token, numbers, votes);
     }
-    poll.handleEach((node, reply) => this.#takeBackVote(node, reply, asked, rounds, round));
-    return this.#lostRound(asked, poll, votes.length);
+    poll.handleEach((node, reply) => this.#takeBackVote(node, reply, asked));
+    return numbers?.kind === 'unknown' ? numbers : this.#lostRound(asked, poll, votes.length);
   }
 
   /** The vote of a node that cannot vote now is none, although it may have given it. */
@@ -152,45 +162,42 @@ export class QuorumRounds {
     return { kind: 'unknown', cause: node.noVote };
   }
 
-  /** @returns undefined if the number could not be stored by enough nodes */
-  async numbersFor(
-    key: string,
-    token: string,
-    leaseMs: number,
+  /** The numbers of enough votes. Most often, enough nodes have stored them already. */
+  async store(
+    { key, token, leaseMs }: Pick<Asked, 'key' | 'token' | 'leaseMs'>,
     votes: readonly Vote[],
-  ): Promise<VotedNumbers | undefined> {
-    const { scripts } = this.#requests;
+  ): Promise<StoredNumbers> {
+    const { most, scripts } = this.#requests;
     const { needed } = this.#requests.nodes;
     const { first, last } = votedNumbers(votes, needed);
-    if (last >= first) return { first, last };
+    if (last >= first) return { kind: 'stored', first, last };
     const raised = first + VOTED_NUMBERS;
     const poll = await this.#requests.poll<Raised>(
       (node) =>
         this.#requests.run(node, scripts.raise, [key], [token, raised, leaseMs], (reply) =>
           this.#requests.repliesOf(node).raised(reply),
         ),
-      (stored) => stored.count(({ kind }) => kind === 'raised') >= needed,
+      (stored) => stored.count(isRaised) >= needed || stored.count(isOver) > most,
     );
-    const isStored = poll.count(({ kind }) => kind === 'raised') >= needed;
-    return isStored ? { first, last: raised } : undefined;
+    if (poll.count(isRaised) >= needed) return { kind: 'stored', first, last: raised };
+    if (poll.count(isOver) > most) return { kind: 'ended' };
+    // The votes were carried out.
+    return { ...this.#requests.unknown('acquire', key, poll), neverRan: false };
   }
 
   /** Gives back what a round that was lost has got, or may have got, from a node. */
   #takeBackVote(
     node: QuorumNode,
     reply: VoteReply | Unknown,
-    { key, token, leaseMs, waiting }: Asked,
-    rounds: RequestRounds,
-    round: Round,
+    { key, token, leaseMs, waiting, round }: Asked,
   ): void {
-    if (reply.kind === 'no' || rounds.isRepeated(round)) return;
-    if (reply.kind === 'unknown' && reply.neverRan === true && !round.isRepetition) return;
+    if (reply.kind === 'no') return;
+    if (reply.kind === 'unknown' && reply.neverRan === true) return;
     const used = reply.kind === 'vote' ? reply.first - 1 : undefined;
     // It comes back to its place, unless its request has ended.
     const isWaiting = waiting !== undefined && this.#places.of(token) === waiting;
     const place = isWaiting ? { place: waiting.place, score: waiting.score } : {};
-    const isLate = (): boolean => rounds.isRepeated(round);
-    this.#votes.surelyFrom(node, { key, token, used, isLate, ...place }, leaseMs);
+    this.#votes.surelyFrom(node, { key, token, used, round, ...place }, leaseMs);
   }
 
   /** Leaves the line of a node that has not voted for the lease that we have. */
@@ -205,8 +212,7 @@ export class QuorumRounds {
     const noes = poll.answers().filter(isNo);
     const unsure = this.#requests.nodes.all.length - poll.answered;
     const isTaken = noes.length > most && heldByOne(noes, unsure, needed) !== 'split';
-    if (votes >= needed || poll.answered < needed)
-      return this.#requests.unknown('acquire', key, poll);
+    if (poll.answered < needed) return this.#requests.unknown('acquire', key, poll);
     // When so many of those that others have are free, enough can be.
     const ends = noes.map(({ remainingMs }) => remainingMs).sort((a, b) => a - b);
     const remainingMs = ends[Math.max(0, needed - votes - 1)] ?? ends.at(-1) ?? 0;
@@ -229,6 +235,14 @@ export function isVote(reply: VoteReply): reply is Vote {
 
 export function isNo(reply: VoteReply): reply is NoVote {
   return reply.kind === 'no';
+}
+
+function isRaised({ kind }: Raised): boolean {
+  return kind === 'raised';
+}
+
+function isOver({ kind }: Raised): boolean {
+  return kind === 'no';
 }
 
 export function grantOf(

@@ -32,8 +32,9 @@ export class QuorumScripts {
  */
 const voteLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] leaseMs · ARGV[3] place, '' = it does not wait · ARGV[4] its score
+-- ARGV[5] which round of its request this is
 -- returns vote first last waiters | no pttl rank foreign value | young
-local token, leaseMs, place, score = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local token, leaseMs, place, score, round = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5])
 local value = call('GET', lock)
 if not value then
   local first, since = firstLive()
@@ -52,10 +53,10 @@ if value and value ~= token and not (place ~= '' and value == 'turn:' .. place) 
   return { 'no', call('PTTL', lock), rank, isForeign(value), value }
 end
 if isYoung() then return { 'young' } end
-local last, floor = fences()
-if value ~= token then floor = last end
+local last, floor, latest = fences()
+if value ~= token then floor, latest = last, 0 end
 local first = math.max(last + 1, now)
-keep(first + NUMBERS, floor, leaseMs)
+keep(first + NUMBERS, floor, math.max(latest, round), leaseMs)
 call('SET', lock, token, 'PX', text(math.max(call('PTTL', lock), tonumber(leaseMs))))
 if place ~= '' then call('ZREM', queue, place) end
 return { 'vote', text(first), text(first + NUMBERS), others() }
@@ -70,17 +71,19 @@ const giveBackLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] another token or '' · ARGV[3] highest number used, '' = not known
 -- ARGV[4] keepMs: the key stays taken for this long · ARGV[5] 1 = it is kept even if it is free
 -- ARGV[6] place, '' = not concerned · ARGV[7] its score, '' = it leaves · ARGV[8] 1 = the next in line is told
+-- ARGV[9] up to which round of its request the vote is taken back, '' = in any case
 -- returns 1 if it had the vote, 0 if not · the place of the waiter that was told, '' if none was
 local token, other, used, keptMs, place, score = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[6], ARGV[7]
 local value = call('GET', lock)
 local isMine = value == token or (other ~= '' and value == other)
+if isMine and ARGV[9] ~= '' then isMine = not isOfLaterRound(ARGV[9]) end
 local isMyTurn = place ~= '' and score == '' and value == 'turn:' .. place
 if place ~= '' and score == '' then call('ZREM', queue, place) end
 if isMine or isMyTurn then
   call('DEL', lock) -- needs no memory, and a server that lacks it accepts the others after it
   if isMine and used ~= '' then
     local isRead, _, floor = pcall(fences)
-    if isRead then pcall(keep, math.max(tonumber(used), floor), floor, 0) end
+    if isRead then pcall(keep, math.max(tonumber(used), floor), floor, 0, 0) end
   end
 end
 if place ~= '' and score ~= '' then join(place, score) end
@@ -112,7 +115,7 @@ local function renew(token, leaseMs, last)
   end
   if value then call('PEXPIRE', lock, text(math.max(call('PTTL', lock), tonumber(leaseMs)))) end
   local stored, floor = fences()
-  keep(math.max(stored, last), value and floor or stored, leaseMs)
+  keep(math.max(stored, last), value and floor or stored, LAST_ROUND, leaseMs)
   if value then return 'renewed' end
   call('SET', lock, token, 'PX', leaseMs)
   return 'again'
@@ -131,22 +134,24 @@ const raiseLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] number · ARGV[3] leaseMs
 -- returns 1 if the token has the vote, 0 if not
 if call('GET', lock) ~= ARGV[1] then return 0 end
-local last, floor = fences()
-keep(math.max(last, tonumber(ARGV[2])), floor, ARGV[3])
+local last, floor, round = fences()
+keep(math.max(last, tonumber(ARGV[2])), floor, round, ARGV[3])
 return 1
 `;
 
 /** Gives the vote of one token to another, with greater numbers than were used. */
 const adoptLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] new token · ARGV[3] leaseMs · ARGV[4] highest number used
+-- ARGV[5] which round of the adoption this is
 -- returns vote first last waiters pttl | no pttl rank foreign value
 local value = call('GET', lock)
 if value ~= ARGV[1] and value ~= ARGV[2] then return { 'no', call('PTTL', lock), -1, 0, value or '' } end
-local last, floor = fences()
+local last, floor, latest = fences()
+if value == ARGV[1] then latest = 0 end
 local first = math.max(last + 1, now, tonumber(ARGV[4]) + 1)
 local pttl = call('PTTL', lock)
 call('PEXPIRE', lock, pttl) -- a server out of memory accepts further commands after it
-keep(first + NUMBERS, math.max(floor, tonumber(ARGV[4])), ARGV[3])
+keep(first + NUMBERS, math.max(floor, tonumber(ARGV[4])), math.max(latest, tonumber(ARGV[5])), ARGV[3])
 call('SET', lock, ARGV[2], 'PX', ARGV[3])
 return { 'vote', text(first), text(first + NUMBERS), others(), value == ARGV[1] and pttl or 0 }
 `;
@@ -154,8 +159,9 @@ return { 'vote', text(first), text(first + NUMBERS), others(), value == ARGV[1] 
 /** Gives the vote back to the old token, because too few nodes have adopted it. */
 const undoAdoptLua = `
 -- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] new token · ARGV[3] how long the old token had it
+-- ARGV[4] up to which round of the adoption it is given back
 -- returns 1 if the new token had the vote, 0 if not
-if call('GET', lock) ~= ARGV[2] then return 0 end
+if call('GET', lock) ~= ARGV[2] or isOfLaterRound(ARGV[4]) then return 0 end
 call('SET', lock, ARGV[1], 'PX', ARGV[3])
 return 1
 `;

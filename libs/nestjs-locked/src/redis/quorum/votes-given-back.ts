@@ -21,8 +21,8 @@ export interface ToGiveBack {
   readonly score?: number | undefined;
   /** Whether the next in line is told. */
   readonly tells?: boolean;
-  /** Whether the vote must not be taken back any more. @default it may be */
-  readonly isLate?: () => boolean;
+  /** Up to which round of its request the vote is given back. @default in any case */
+  readonly round?: number;
 }
 
 /** Gives back votes, with the numbers and places that belong to them. */
@@ -68,7 +68,6 @@ export class VotesGivenBack {
     // By then, the request may have ended: if it waits, it comes back to its place itself.
     const owed = what.score === undefined ? what : { ...what, place: undefined, score: undefined };
     this.#owed.add(node, what.token, until, async () => {
-      if (what.isLate?.() === true) return true;
       const reply = await this.from(node, owed);
       return reply.kind !== 'unknown';
     });
@@ -76,7 +75,18 @@ export class VotesGivenBack {
 
   /** From one node, which may not answer. */
   from(node: QuorumNode, what: ToGiveBack): Promise<GivenBack | Unknown> {
-    const { key, token, other = '', used, keep, isKeptFree, place = '', score = '', tells } = what;
+    const {
+      key,
+      token,
+      other = '',
+      used,
+      keep,
+      isKeptFree,
+      place = '',
+      score = '',
+      tells,
+      round = '',
+    } = what;
     const args = (): Arguments => [
       token,
       other,
@@ -86,6 +96,7 @@ export class VotesGivenBack {
       place,
       score,
       tells === true ? 1 : 0,
+      round,
     ];
     const { giveBack } = this.#requests.scripts;
     return this.#requests.run(node, giveBack, [key], args, (reply, mayHaveRunBefore) =>

@@ -22,6 +22,9 @@ const TURN_MS = 100;
 /** A place in line does not count as older than this, so that a clock that is far behind does not always come first. */
 const OLDEST_MICROS = 600_000_000;
 
+/** The round of a lease that was renewed: all rounds of its request have ended. */
+const LAST_ROUND = 1_000_000;
+
 /** How long a queue is kept to which nobody comes. */
 const QUEUE_TTL_MS = 60_000;
 
@@ -31,14 +34,15 @@ const QUEUE_TTL_MS = 60_000;
  * KEYS lock: plain string with PX: the token that has the vote of this node; `kept:<token>` while nobody may have it;
  *      `turn:<place>` for a moment after a release, when only that waiter may take it
  *      queue: sorted set of the places of those that wait, score = since when, in microseconds of their own clocks
- *      fence: a number that none in use exceeds which this node has voted for, and the one before the present vote,
- *      below which nothing takes it back
+ *      fence: a number that none in use exceeds which this node has voted for, the one before the present vote, below
+ *      which nothing takes it back, and the round of the present vote
  *
  * Three rules hold in every script. The fence is written before the lock, so that no vote exists without its numbers.
  * What may be refused is read before anything is written. The lock never exists without expiry.
  */
 export const votesLua = ({ inboxPrefix, fenceKeepMs, youngMs }: VoteSettings): string => `
 local NUMBERS, TURN_MS, OLDEST, QUEUE_TTL_MS = ${VOTED_NUMBERS}, ${TURN_MS}, ${OLDEST_MICROS}, ${QUEUE_TTL_MS}
+local LAST_ROUND = ${LAST_ROUND}
 local keepMs, youngMs = ${fenceKeepMs}, ${youngMs}
 local call = redis.call
 local lock, queue, fence
@@ -58,15 +62,21 @@ local function isYoung()
 end
 
 local function fences()
-  local last, floor = string.match(call('GET', fence) or '', '^(%d+) ?(%d*)$')
-  return tonumber(last) or 0, tonumber(floor) or tonumber(last) or 0
+  local last, floor, round = string.match(call('GET', fence) or '', '^(%d+) ?(%d*) ?(%d*)$')
+  return tonumber(last) or 0, tonumber(floor) or tonumber(last) or 0, tonumber(round) or 0
+end
+
+-- A command may arrive long after it was sent. What is left of an earlier round must not take the vote of a later one.
+local function isOfLaterRound(round)
+  local isRead, _, _, latest = pcall(fences)
+  return isRead and latest > tonumber(round)
 end
 
 -- Kept until the clock of this node has passed it, even if that is set back, and never for less than a lease.
-local function keep(last, floor, leaseMs)
+local function keep(last, floor, round, leaseMs)
   if last > 9007199254740991 then error('the fencing number ' .. text(last) .. ' is one that no clock has reached', 0) end
   local ms = math.max(math.ceil((last - now) / 1000), tonumber(leaseMs)) + keepMs
-  call('SET', fence, text(last) .. ' ' .. text(floor), 'PX', text(math.max(1, ms)))
+  call('SET', fence, text(last) .. ' ' .. text(floor) .. ' ' .. text(round), 'PX', text(math.max(1, ms)))
 end
 
 local function inboxOf(token) return '${inboxPrefix}' .. string.sub(token, 1, ${PROCESS_ID_DIGITS}) end

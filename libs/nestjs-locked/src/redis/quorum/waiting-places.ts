@@ -1,5 +1,4 @@
 import type { Queued } from '../../core/store/lock-store.js';
-import { RequestRounds } from './request-rounds.js';
 
 /** A request of this process that stands in line on the nodes. */
 export interface WaitingPlace {
@@ -11,7 +10,8 @@ export interface WaitingPlace {
   token: string;
   /** How many rounds in a row nobody got enough votes. */
   tries: number;
-  readonly rounds: RequestRounds;
+  /** How many rounds it has had. */
+  rounds: number;
 }
 
 /** The requests of this process that wait. A token changes with each try, and the place stays. */
@@ -26,7 +26,7 @@ export class WaitingPlaces {
       score,
       token,
       tries: 0,
-      rounds: new RequestRounds(),
+      rounds: 0,
     };
     this.#byToken.delete(waiting.token);
     waiting.token = token;
