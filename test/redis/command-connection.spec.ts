@@ -435,6 +435,32 @@ describe('scripts', () => {
     expect(await admin.exists(`lock:{${name}}`)).toBe(0);
   });
 
+  it('a command whose script was forgotten is sent after a later one for the same lock that is not about its lease', async () => {
+    const { store, token, acquire } = await openStore(server.url);
+    admin = openAdmin(server.url);
+    const key = uniqueKey();
+    const mine = token();
+    await acquire(key, mine);
+    const waiting = token();
+    const left = token();
+    for (const own of [waiting, left]) await acquire(key, own, false);
+    const leaseMs = KEPT_MS;
+    // Each beside an attempt of somebody else, whose script the server knows.
+    const forgotten: Record<string, () => Promise<unknown>> = {
+      renewed: () =>
+        store.renew([{ key, token: mine, leaseMs, used: 0, reserves: 0 }])[0] as Promise<unknown>,
+      queued: () => store.recheck({ key, token: waiting, newToken: token(), leaseMs, position: 0 }),
+      left: () => store.takeBack([{ key, tokens: [left] }])[0] as Promise<unknown>,
+    };
+    for (const [kind, send] of Object.entries(forgotten)) {
+      await admin.script('FLUSH');
+      await admin.script('LOAD', scripts.acquire.lua);
+      const [reply, quicker] = await Promise.all([send(), acquire(key)]);
+      expect(quicker).toMatchObject({ kind: 'busy' });
+      expect(reply).toMatchObject({ kind });
+    }
+  });
+
   it('a user without the right to load them can use locks', async () => {
     admin = openAdmin(server.url);
     const rights = ['~*', '&*', '+@all', '-script', '-info'];

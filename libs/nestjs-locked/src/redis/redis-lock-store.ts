@@ -304,7 +304,9 @@ export class RedisLockStore implements LockStore {
     const { key, token, newToken, leaseMs, position, silent } = command;
     const args = [token, newToken, leaseMs, position];
     if (silent !== undefined) args.push(silent);
-    return this.#run(this.#scripts.recheck, key, args, readRequeueReply);
+    return this.#run(this.#scripts.recheck, key, args, readRequeueReply, {
+      tokens: [token, newToken],
+    });
   }
 
   acquireTogether(commands: readonly AcquireCommand[]): Promise<readonly AcquireReply[]> {
@@ -325,6 +327,7 @@ export class RedisLockStore implements LockStore {
       [leaseMs, ...tokens],
       `acquire ${quotedList(keys.slice(0, 3))}${others}`,
       (reply) => readTogetherReply(reply, tokens),
+      { tokens },
     );
     return isUnknown(replies) ? commands.map(() => replies) : replies;
   }
@@ -332,7 +335,9 @@ export class RedisLockStore implements LockStore {
   async adopt({ key, token, newToken, leaseMs, used }: AdoptCommand): Promise<AdoptReply> {
     const { adopt } = this.#scripts;
     if (adopt === undefined) return { kind: 'lost' }; // no lock of this layout is left to anybody
-    return this.#run(adopt, key, [token, newToken, leaseMs, used], readAdoptReply);
+    return this.#run(adopt, key, [token, newToken, leaseMs, used], readAdoptReply, {
+      tokens: [token, newToken],
+    });
   }
 
   release({ key, token, used, keepMs = 0 }: ReleaseCommand): Promise<ReleaseReply> {
@@ -374,8 +379,10 @@ export class RedisLockStore implements LockStore {
     });
   }
 
-  leave({ key, tokens: [token, other = ''], leaseMs }: LeaveCommand): Promise<LeaveReply> {
-    return this.#run(this.#scripts.leave, key, [token, other, leaseMs], readLeaveReply);
+  leave({ key, tokens, leaseMs }: LeaveCommand): Promise<LeaveReply> {
+    const [token, other = ''] = tokens;
+    const args = [token, other, leaseMs];
+    return this.#run(this.#scripts.leave, key, args, readLeaveReply, { tokens: known(tokens) });
   }
 
   takeBack(commands: readonly TakeBackCommand[]): readonly Promise<TakeBackReply>[] {
@@ -409,9 +416,11 @@ export class RedisLockStore implements LockStore {
       ]);
     const what = keys.length === 1 ? `'${keys[0]}'` : `${keys.length} keys`;
     const action = `take back what was left for ${what}`;
-    return this.#send(this.#scripts.takeBack, keys, args, action, (reply) =>
-      readTakeBackReply(reply, keys.length).map((error, i) => leftOr(error, keys[i])),
-    );
+    const read = (reply: unknown): readonly TakeBackReply[] =>
+      readTakeBackReply(reply, keys.length).map((error, i) => leftOr(error, keys[i]));
+    return this.#send(this.#scripts.takeBack, keys, args, action, read, {
+      tokens: commands.flatMap(({ tokens }) => known(tokens)),
+    });
   }
 
   renew(commands: readonly RenewCommand[]): readonly Promise<RenewReply>[] {
@@ -482,6 +491,7 @@ export class RedisLockStore implements LockStore {
     const { renew } = this.#scripts;
     const read = (reply: unknown): readonly RenewReply[] => readRenewReply(reply, keys.length);
     return this.#send(renew, keys, args, action, read, {
+      tokens: tokensIn(commands),
       whileMoving: short,
       readUnacknowledged: lossesIn(read),
     });
@@ -527,6 +537,7 @@ export class RedisLockStore implements LockStore {
       `renew ${commands.length} permits of '${key}'`,
       read,
       {
+        tokens: tokensIn(commands),
         redisKeysOf: () => [this.#keys.lockOf(key)],
         whileMoving: this.#whileMoving(0, shortRenew, key, args),
         readUnacknowledged: lossesIn(read),
@@ -543,6 +554,7 @@ export class RedisLockStore implements LockStore {
     const args = commands.flatMap(({ token, leaseMs }) => [token, leaseMs]);
     const read = (reply: unknown): readonly RenewReply[] => readProlongReply(reply, keys.length);
     return this.#send(this.#scripts.prolong, keys, args, action, read, {
+      tokens: tokensIn(commands),
       redisKeysOf: (key) => this.#keys.of(key).slice(0, 2),
       readUnacknowledged: lossesIn(read),
     });
@@ -598,6 +610,7 @@ export class RedisLockStore implements LockStore {
       whileMoving,
       readUnacknowledged,
       redisKeysOf = (key) => this.#keys.of(key),
+      tokens,
     }: Also<Reply> = {},
   ): Promise<Reply | Unknown> {
     const [only = ''] = keys;
@@ -607,6 +620,7 @@ export class RedisLockStore implements LockStore {
     const command: RedisCommand = {
       action,
       keys,
+      tokens,
       redisKey: this.#keys.lockOf(only),
       whileMoving,
       part: this.#partOf(script, redisKeys, args),
@@ -627,6 +641,14 @@ function lossesIn(
 ): ReadUnacknowledged<readonly RenewReply[]> {
   return ({ reply }, unknown) =>
     read(reply).map((renewed) => (renewed.kind === 'lost' ? renewed : unknown));
+}
+
+function known(tokens: readonly (string | undefined)[]): readonly string[] {
+  return tokens.filter((token) => token !== undefined);
+}
+
+function tokensIn(commands: readonly RenewCommand[]): readonly string[] {
+  return commands.map(({ token }) => token);
 }
 
 function ownLayout({
@@ -681,4 +703,5 @@ interface Also<Reply> {
   readonly redisKeysOf?: (key: string) => readonly string[];
   readonly whileMoving?: WhileMoving | undefined;
   readonly readUnacknowledged?: ReadUnacknowledged<Reply>;
+  readonly tokens?: RedisCommand['tokens'];
 }

@@ -28,6 +28,10 @@ export class OpenCommand implements Linked<OpenCommand> {
     return this.isAlone ? undefined : this.command.part;
   }
 
+  get #tokens(): readonly unknown[] | undefined {
+    return this.command.tokens ?? tokensOf(this.command.part);
+  }
+
   isBefore(other: OpenCommand): boolean {
     return this.sending < other.sending;
   }
@@ -35,7 +39,7 @@ export class OpenCommand implements Linked<OpenCommand> {
   /** Whether their order matters. */
   concerns(other: OpenCommand): boolean {
     if (!this.command.keys.some((key) => other.command.keys.includes(key))) return false;
-    const [own, others] = [tokensOf(this.command.part), tokensOf(other.command.part)];
+    const [own, others] = [this.#tokens, other.#tokens];
     return own === undefined || others === undefined || own.some((token) => others.includes(token));
   }
 }

@@ -7,6 +7,8 @@ export interface RedisCommand {
   readonly action: string;
   /** The locks of the command. For each lock, commands run in the order of the calls. */
   readonly keys: readonly string[];
+  /** The leases that it concerns, if it has no effect on others: its order with commands for those does not matter. */
+  readonly tokens?: readonly string[] | undefined;
   /** One of its keys in Redis, as sent, by which a cluster routes the command. */
   readonly redisKey?: string;
   /**
