@@ -230,7 +230,8 @@ export function brokenBy(
   const isGrant = told.some(({ kind, token }) => kind === 'grant' && token === owner);
   if (isGrant && !listens(owner)) return 'a grant reaches a listener';
   const isOfOwner = ({ token }: Waiter): boolean => processOf(token) === processOf(owner);
-  const mine = before.queue.find(isOfOwner)?.place ?? claimed;
+  // A command that arrived late may have left another place of the same process behind.
+  const mine = Math.min(claimed, before.queue.find(isOfOwner)?.place ?? Infinity);
   const isLeaving = command.kind === 'leave' || command.kind === 'take back';
   const leavers = isLeaving ? [command.token, command.other] : [];
   const isFirst = before.queue.every(

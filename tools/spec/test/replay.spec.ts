@@ -4,6 +4,7 @@ import type { HistoryLine } from 'check-history';
 import { fileURLToPath } from 'node:url';
 import { runCommand, UNGUARDED } from '../../../test/support/run-command.js';
 import { replay } from '../src/replay.js';
+import { brokenBy } from '../src/world.js';
 
 type Ran = Extract<HistoryLine, { type: 'ran' }>;
 
@@ -147,4 +148,24 @@ describe('a history of the simulator', () => {
     const forged = lines.toSpliced(index + 1, 0, { ...entered, process: other.by, call: 'x' });
     expect(replay(forged)).toMatchObject([{ rule: 'one holder at a time', at: entered.at }]);
   });
+});
+
+describe('a release whose process takes the lock again', () => {
+  it.each([
+    [40, undefined],
+    [60, 'first come, first served'],
+  ])(
+    'is judged by the place that it claims, %i, not by one that a late command left behind',
+    (claimed, rule) => {
+      const queue = [
+        { token: 'other:1', place: 50 },
+        { token: 'own:1', place: 90 },
+      ];
+      const before = { lock: { token: 'own:2', until: 1 }, queue, fence: 0, lapsedUntil: 0 };
+      const after = { ...before, lock: { token: 'own:3', until: 1 } };
+      const release = { kind: 'release', token: 'own:2', used: 0 } as const;
+      const processOf = (token: string) => token.split(':')[0];
+      expect(brokenBy(before, after, [], () => true, processOf, release, claimed)).toBe(rule);
+    },
+  );
 });
