@@ -106,10 +106,13 @@ export class Calm {
     return this.ofNodes(from, until) ? 0 : MINORITY_MS;
   }
 
-  /** When the server lets go of what it keeps from one time until another by its clock. */
+  /**
+   * When the server lets go of what it keeps from one time until another by its clock. It may take a
+   * moment longer, and is not over at all if its clock is set back before.
+   */
   endInServer(from: number, until: number): number {
     return this.events.stepsBack.reduce(
-      (end, { at, byMs }) => (at > from && at < end ? end + byMs : end),
+      (end, { at, byMs }) => (at > from && at < end + HEALING_MS ? end + byMs : end),
       until,
     );
   }

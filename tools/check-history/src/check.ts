@@ -33,7 +33,7 @@ export function checkHistory(lines: readonly HistoryLine[]): Finding[] {
       return [
         ...exclusion(lines, key, ofKey, about),
         ...risingFences(lines, key, ofKey),
-        ...keptKeys(key, ofKey, calls, about),
+        ...keptKeys(lines, key, ofKey, calls, about),
         ...takenKeys(lines, key, ofKey, about),
         ...keptForAdopters(key, ofKey, about),
         ...servedKeys(key, ofKey, about),
@@ -186,6 +186,7 @@ function risingFences(
  * that reaches the server: it keeps the key with its release, and until then has no longer lease than others.
  */
 function keptKeys(
+  lines: readonly HistoryLine[],
   key: string,
   ofKey: readonly Call[],
   calls: readonly Call[],
@@ -198,16 +199,34 @@ function keptKeys(
       const leftMs = earlier.entered.at + keepMs - later.entered.at;
       const from = earlier.entered.at - leaseMs - HEALING_MS;
       const { at } = later.entered;
+      const isHeard =
+        !calm.bounds.mayFail ||
+        (!hasFailed(process, calls, from, at) &&
+          hasReached(lines, key, process, earlier.leftAt ?? Infinity, at));
       const isCalm =
+        isHeard &&
         calm.ofServerDespiteLack(from, at) &&
         calm.ofKey(key, from, at) &&
-        calm.of((other) => other === process, from, at) &&
-        !(calm.bounds.mayFail && hasFailed(process, calls, from, at));
+        calm.of((other) => other === process, from, at);
       if (keepMs === 0 || leftMs <= calm.bounds.timerMs || !isCalm) return [];
       const text = `${later.name} entered '${key}', which ${earlier.name} kept for ${Math.round(leftMs)} ms more`;
       return [{ rule: 'a key is kept', at, text } as const];
     }),
   );
+}
+
+/** Whether a command of the process for the key has reached the server between these times, as far as is known. */
+function hasReached(
+  lines: readonly HistoryLine[],
+  key: string,
+  process: string,
+  from: number,
+  until: number,
+): boolean {
+  const ran = lines.flatMap((line) => (line.type === 'ran' ? [line] : []));
+  const isOfIt = ({ by, keys, at }: (typeof ran)[number]): boolean =>
+    by === process && keys.includes(`lock:{${key}}`) && at >= from && at < until;
+  return ran.length === 0 || ran.some(isOfIt);
 }
 
 function hasFailed(process: string, calls: readonly Call[], from: number, until: number): boolean {

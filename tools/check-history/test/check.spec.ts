@@ -222,6 +222,17 @@ describe('a history', () => {
     ];
     expect(enters(...fails)).toEqual([]);
     expect(enters(...fails.map(([at, , ...step]) => [at, 's', ...step] as Step))).not.toEqual([]);
+    // Until it has reached the server again, only its lease keeps the key.
+    const ran = (at: number, by: string, key: string): Step => [
+      at,
+      '',
+      'ran',
+      { by, keys: [`lock:{${key}}`] },
+    ];
+    expect(enters(ran(102, 'p', 'b'))).toEqual([]);
+    expect(enters(ran(102, 'q', 'a'))).toEqual([]);
+    expect(enters(ran(1_006, 'p', 'a'))).toEqual([]);
+    expect(enters(ran(102, 'p', 'a'))).toEqual(['a key is kept']);
   });
 
   it('in which a process died with several places gives each of them its turn, and no more', () => {
@@ -247,13 +258,13 @@ describe('a history', () => {
   });
 
   it('in which a clock is set back keeps a key for longer that is kept after the work, and no other', () => {
-    const waits = (keepMs: number, until: number, mode = {}): string[] =>
+    const waits = (keepMs: number, until: number, mode = {}, stepsAt = 400): string[] =>
       rulesBrokenBy(
         [0, 'p', 'called', { ...CALLED, keepMs }],
         [1, 'p', 'entered', entered(1)],
         [100, 'p', 'left'],
         [101, 'p', 'ended', { outcome: 'done' }],
-        [keepMs === 0 ? 50 : 400, '', 'clock set back', { byMs: 12_000 }],
+        [keepMs === 0 ? 50 : stepsAt, '', 'clock set back', { byMs: 12_000 }],
         [9_000, 'q', 'called', { ...CALLED, ...mode, waitMs: 30_000 }],
         [until, 'q', 'entered', entered(2)],
         [until, 'q', 'left'],
@@ -264,6 +275,9 @@ describe('a history', () => {
     expect(waits(8_000, 22_500, { mode: 'shared' })).toEqual(['a free key is served']);
     expect(waits(8_000, 22_500)).toEqual(['a free key is served']);
     expect(waits(0, 11_500)).toEqual(['a free key is served']);
+    // The server removes what is over a moment later.
+    expect(waits(300, 12_300)).toEqual([]);
+    expect(waits(300, 12_300, {}, 2_500)).toEqual(['a free key is served']);
   });
 
   it('in which somebody gets nothing after everything is calm is found', () => {
