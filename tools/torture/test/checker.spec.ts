@@ -661,6 +661,10 @@ describe('the checker of torture: the terms of a hold', () => {
     const suspended = 'suspended 100-3000 of=a; a stalled 100-3001';
     clean('a/1 10-4100 validUntil=500', suspended);
     finds(/^a\/1 worked for 250 ms after the end/, 'a/1 10-4500 validUntil=500', suspended);
+    const unanswered = 'trouble 3000-5000'; // so that it cannot ask whether the lock is still its own
+    clean('a/1 10-5300 validUntil=500', suspended, unanswered);
+    finds(/^a\/1 worked for/, 'a/1 10-9000 validUntil=500', suspended, unanswered);
+    finds(/^a\/1 worked for/, 'a/1 10-5300 validUntil=500', unanswered);
   });
 
   it('ends for one who acts, too, however long its process stood still', () => {

@@ -149,12 +149,17 @@ export class Disturbances {
     return coveredMs(interval, this.#suspendsOf(process));
   }
 
-  /** How long, in the interval, the process did nothing, or had not noticed yet that its machine was suspended. */
-  unawareMs(process: string, interval: Interval): number {
+  /**
+   * How long, in the interval, the process did nothing, or had not noticed yet that its machine was suspended, or then
+   * could not ask the server of the keys whether it still has them.
+   */
+  unawareMs(process: string, interval: Interval, keys: readonly string[]): number {
     const wakings = this.#suspendsOf(process).map(({ until: from }) => {
       return { from, until: from + WAKING_MS };
     });
-    return coveredMs(interval, [...this.#stallsOf(process), ...wakings]);
+    const isWaking = wakings.some((waking) => overlaps(waking, interval));
+    const troubles = isWaking ? this.#concerning(keys).map(untilHealed) : [];
+    return coveredMs(interval, [...this.#stallsOf(process), ...wakings, ...troubles]);
   }
 
   /** The times at which waits for the key are excused, by what excuses them. */

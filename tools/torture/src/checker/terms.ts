@@ -44,7 +44,7 @@ function* toldOfEnd({ call, id, key, process }: OwnSection, facts: Facts): Itera
   }
   if (loss !== undefined || ended === undefined) return;
   const since = { from: validUntil, until: ended.at };
-  const workedMs = after(ended.at) - facts.disturbances.unawareMs(process, since);
+  const workedMs = after(ended.at) - facts.disturbances.unawareMs(process, since, [key]);
   if (workedMs <= SLACK_MS) return;
   yield `${id} worked for ${workedMs.toFixed(0)} ms after the end of its hold of ${named(call)}, and was never told of it`;
 }
