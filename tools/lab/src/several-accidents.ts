@@ -84,7 +84,7 @@ async function withTwoVotes(
   const servers = await scene.severalServers({ hasOwnClock });
   const [a, b] = await scene.callers(['A', 'B'], { each: [{ nodeUrls: servers.urlsToCut }, {}] });
   await servers.cutOff();
-  await a.buysUntil('inside');
+  await a.buysUntil('inside', 'renewal'); // which would bring the vote back that is lost
   await act(servers);
   await servers.reconnect();
   return { a, b };
