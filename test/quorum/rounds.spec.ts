@@ -194,6 +194,19 @@ describe('a round of votes', () => {
     expect((await lasts(key))[2]).toBe(higher);
   });
 
+  it('takes back the numbers of a request that has ended unseen, or the next ones would run ahead of the clock [G55]', async () => {
+    const key = uniqueKey();
+    const me = new Party(own, key);
+    const held = await me.acquired();
+    await me.release(held.token, held.fence);
+    for (let n = 0; n < 3; n++) {
+      const granted = await me.acquired(); // and nobody waits for it any more
+      expect(await me.leave(granted.token)).toEqual({ kind: 'left' });
+      await eventually(async () => expect(await holders(key)).toEqual([null, null, null]));
+    }
+    for (const last of await lasts(key)) expect(last).toBeLessThan(held.fence + NUMBERS);
+  });
+
   it('of a renewal counts what a node takes back only from the next one on [G52]', async () => {
     const key = uniqueKey();
     const me = new Party(own, key);

@@ -25,8 +25,10 @@ function newLock() {
     run,
     vote: (round: number) => run(scripts.vote, token, LEASE_MS, '', '', round),
     giveBack: (round: number | '', of = token) =>
-      run(scripts.giveBack, of, '', 1, 0, 0, '', '', 0, round),
+      run(scripts.giveBack, of, '', 0, 0, 0, '', '', 0, round),
     holder: () => quorum.admins[0]?.get(lockOf(key)),
+    /** The highest number that the node has stored. */
+    last: async () => Number((await quorum.admins[0]?.get(`${lockOf(key)}:fence`))?.split(' ')[0]),
   };
 }
 
@@ -39,6 +41,32 @@ it('keeps the vote of a later round when that of an earlier one is taken back [G
   expect(await holder()).toBe(token);
   expect(await giveBack(2)).toEqual([1, '']);
   expect(await holder()).toBeNull();
+});
+
+it('takes back the numbers of lost rounds, whatever was stored for them', async () => {
+  const { token, run, vote, giveBack, last } = newLock();
+  const other = tokenOfOther();
+  const reply = (await run(scripts.vote, other, LEASE_MS, '', '', 1)) as string[];
+  const used = Number(reply[1]);
+  await run(scripts.giveBack, other, '', used, 0, 0, '', '', 0, '');
+  expect(await last()).toBe(used);
+  await vote(1);
+  await vote(2);
+  await run(scripts.raise, token, (Date.now() + 60_000) * 1_000, LEASE_MS);
+  expect(await last()).toBeGreaterThan(used);
+  await giveBack(2);
+  expect(await last()).toBe(used);
+});
+
+it('takes back the numbers of a lost round of an adoption, but for those that were used', async () => {
+  const { token, run, vote, last } = newLock();
+  const reply = (await vote(1)) as string[];
+  const used = Number(reply[1]) + 5;
+  const adopter = tokenOfOther();
+  await run(scripts.adopt, token, adopter, LEASE_MS, used, 1);
+  expect(await last()).toBeGreaterThan(used);
+  await run(scripts.undoAdopt, token, adopter, LEASE_MS, 1);
+  expect(await last()).toBe(used);
 });
 
 it('takes back whatever it has voted when the request has ended', async () => {

@@ -190,7 +190,7 @@ export interface TakeBackCommand {
   readonly key: string;
   /** Up to two tokens of this process that are no longer used. */
   readonly tokens: readonly [string, string?];
-  /** Highest fencing token used. @default 0: unknown, the stored bound stays */
+  /** Highest fencing token used; 0 = unknown, the stored bound stays. @default none: nobody has learned of the lease */
   readonly used?: number;
   /**
    * As with a release, but the key is also kept if its lease has expired and it is free.

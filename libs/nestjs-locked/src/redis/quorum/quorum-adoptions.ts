@@ -55,7 +55,7 @@ export class QuorumAdoptions {
       if (reply.kind !== 'vote') return;
       const leftMs = Math.floor(reply.beforeMs - (clock.now() - sentAt));
       if (leftMs <= 0)
-        return this.#votes.surelyFrom(node, { key, token: newToken, round }, leaseMs);
+        return this.#votes.surelyFrom(node, { key, token: newToken, used: 'none', round }, leaseMs);
       const args = [token, newToken, leftMs, round];
       void this.#requests.run(node, scripts.undoAdopt, [key], args, (answer) =>
         this.#requests.repliesOf(node).raised(answer),

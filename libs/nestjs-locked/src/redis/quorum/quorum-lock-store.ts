@@ -352,7 +352,7 @@ export class QuorumLockStore implements LockStore {
     if (waiting !== undefined) this.#places.leave(waiting);
     const place = waiting?.place;
     for (const node of this.#nodes.all)
-      void this.#votes.from(node, { key, token, other, place, tells: true });
+      void this.#votes.from(node, { key, token, other, used: 'none', place, tells: true });
     return { kind: 'left' };
   }
 
@@ -376,7 +376,7 @@ export class QuorumLockStore implements LockStore {
     const isKeptFree = keepMs > 0;
     const { needed } = this.#nodes;
     const poll = await this.#votes.fromAll(
-      { key, token, other, used, keep, isKeptFree, place, tells: true },
+      { key, token, other, used: used ?? 'none', keep, isKeptFree, place, tells: true },
       ({ answered }) => answered >= needed,
     );
     return poll.answered >= needed

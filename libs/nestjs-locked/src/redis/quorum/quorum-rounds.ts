@@ -193,11 +193,10 @@ export class QuorumRounds {
   ): void {
     if (reply.kind === 'no') return;
     if (reply.kind === 'unknown' && reply.neverRan === true) return;
-    const used = reply.kind === 'vote' ? reply.first - 1 : undefined;
     // It comes back to its place, unless its request has ended.
     const isWaiting = waiting !== undefined && this.#places.of(token) === waiting;
     const place = isWaiting ? { place: waiting.place, score: waiting.score } : {};
-    this.#votes.surelyFrom(node, { key, token, used, round, ...place }, leaseMs);
+    this.#votes.surelyFrom(node, { key, token, used: 'none', round, ...place }, leaseMs);
   }
 
   /** Leaves the line of a node that has not voted for the lease that we have. */

@@ -68,7 +68,7 @@ return { 'vote', text(first), text(first + NUMBERS), others() }
  * each lost round.
  */
 const giveBackLua = `
--- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] another token or '' · ARGV[3] highest number used, '' = not known
+-- KEYS lock, queue, fence · ARGV[1] token · ARGV[2] another token or '' · ARGV[3] highest number used, 0 = none, '' = not known
 -- ARGV[4] keepMs: the key stays taken for this long · ARGV[5] 1 = it is kept even if it is free
 -- ARGV[6] place, '' = not concerned · ARGV[7] its score, '' = it leaves · ARGV[8] 1 = the next in line is told
 -- ARGV[9] up to which round of its request the vote is taken back, '' = in any case
@@ -162,6 +162,8 @@ const undoAdoptLua = `
 -- ARGV[4] up to which round of the adoption it is given back
 -- returns 1 if the new token had the vote, 0 if not
 if call('GET', lock) ~= ARGV[2] or isOfLaterRound(ARGV[4]) then return 0 end
+local _, floor = fences()
+keep(floor, floor, 0, ARGV[3])
 call('SET', lock, ARGV[1], 'PX', ARGV[3])
 return 1
 `;

@@ -11,8 +11,8 @@ export interface ToGiveBack {
   /** '' if only a place is given back. */
   readonly token: string;
   readonly other?: string | undefined;
-  /** The highest number used. @default 0: not known */
-  readonly used?: number | undefined;
+  /** The highest number used; 'none' if nobody has learned of the vote. @default 0: not known */
+  readonly used?: number | 'none' | undefined;
   readonly keep?: KeepTime;
   /** Whether the key is kept even if it is free. */
   readonly isKeptFree?: boolean;
@@ -90,7 +90,7 @@ export class VotesGivenBack {
     const args = (): Arguments => [
       token,
       other,
-      used === undefined || used === 0 ? '' : used,
+      usedInScript(used),
       keep?.leftMs ?? 0,
       isKeptFree === true ? 1 : 0,
       place,
@@ -103,4 +103,10 @@ export class VotesGivenBack {
       this.#requests.repliesOf(node).givenBack(reply, mayHaveRunBefore),
     );
   }
+}
+
+/** For the script, 0 means that none was used. */
+function usedInScript(used: ToGiveBack['used']): number | '' {
+  if (used === 'none') return 0;
+  return used === undefined || used === 0 ? '' : used;
 }
