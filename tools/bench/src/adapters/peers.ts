@@ -106,10 +106,13 @@ interface RedlockLike {
   acquire(resources: string[], durationMs: number): Promise<{ release(): Promise<unknown> }>;
 }
 
-export function acquireBy(redlock: RedlockLike): (key: string) => Promise<Release> {
+export function acquireBy(
+  redlock: RedlockLike,
+  leaseMs = LEASE_MS,
+): (key: string) => Promise<Release> {
   redlock.on('error', () => {}); // it also reports here that a key is taken
   return async (key) => {
-    const lock = await redlock.acquire([key], LEASE_MS);
+    const lock = await redlock.acquire([key], leaseMs);
     return () => lock.release();
   };
 }

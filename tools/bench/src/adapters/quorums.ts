@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { once } from 'node:events';
-import { type Adapter, holdBy, LEASE_MS, type OpenLocks, type Release } from './adapter.js';
+import { type Adapter, holdBy, type OpenLocks, type Release } from './adapter.js';
 import { openLockService } from './lock-service.js';
 import { acquireBy } from './peers.js';
 
@@ -8,6 +8,12 @@ import { acquireBy } from './peers.js';
 export function allOf(urls: readonly string[]): string {
   return urls.join(' ');
 }
+
+/**
+ * The lease of all. With the 30 seconds of the other scenarios, a peer whose callers have split the votes stands still
+ * for as long, because it does not give them back.
+ */
+export const QUORUM_LEASE_MS = 3_000;
 
 /** How many of the servers a quorum has. */
 const SIZES = [3, 5] as const;
@@ -37,12 +43,15 @@ function ours(id: string, name: string, size: number): Adapter {
     id,
     name,
     kind: 'ours',
-    settings: '`acquire` and `release` of `LockService`, the defaults.',
+    settings: `\`acquire\` and \`release\` of \`LockService\`, the defaults but for \`leaseMs: ${QUORUM_LEASE_MS}\`.`,
     async open(all): Promise<OpenLocks> {
       const urls = all.split(' ').slice(0, size);
       const [url = ''] = urls;
       const connection = size === 1 ? url : { quorum: urls };
-      const service = await openLockService(connection, { waitMs: WAIT_MS });
+      const service = await openLockService(connection, {
+        waitMs: WAIT_MS,
+        leaseMs: QUORUM_LEASE_MS,
+      });
       const hold = holdBy(async (key) => {
         const lock = await service.locks.acquire(key);
         return () => lock.release();
@@ -62,7 +71,7 @@ function ofRedlock(
     settings: `redlock 5.0.0-beta.2, \`acquire\` and \`release\`, \`retryCount: -1\`, \`retryDelay: ${delays.retryDelay}\`, \`retryJitter: ${delays.retryJitter}\`.`,
     open: onClients(size, async (clients) => {
       const { default: Redlock } = await import('redlock');
-      return acquireBy(new Redlock(clients, { retryCount: -1, ...delays }));
+      return acquireBy(new Redlock(clients, { retryCount: -1, ...delays }), QUORUM_LEASE_MS);
     }),
   };
 }
@@ -74,7 +83,7 @@ function ofRedisSemaphore(size: number): Adapter {
       'redis-semaphore 5.8.0, a `RedlockMutex` for each call, default `retryInterval` (10 ms) and refresh, `acquireTimeout` longer than any round.',
     open: onClients(size, async (clients) => {
       const { RedlockMutex } = await import('redis-semaphore');
-      const options = { lockTimeout: LEASE_MS, acquireTimeout: WAIT_MS };
+      const options = { lockTimeout: QUORUM_LEASE_MS, acquireTimeout: WAIT_MS };
       return async (key) => {
         const mutex = new RedlockMutex([...clients], key, options);
         await mutex.acquire();
@@ -92,7 +101,13 @@ function ofRedlockUniversal(size: number, how: string, delays: { readonly retryD
       const { createRedlock, IoredisAdapter } = await import('redlock-universal');
       const adapters = clients.map((redis) => new IoredisAdapter(redis));
       return async (key) => {
-        const options = { adapters, key, ttl: LEASE_MS, retryAttempts: 1_000_000, ...delays };
+        const options = {
+          adapters,
+          key,
+          ttl: QUORUM_LEASE_MS,
+          retryAttempts: 1_000_000,
+          ...delays,
+        };
         const lock = createRedlock(options);
         const handle = await lock.acquire();
         return () => lock.release(handle);

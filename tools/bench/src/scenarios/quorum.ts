@@ -2,7 +2,13 @@
 import { RedisServer } from 'dev-servers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Adapter } from '../adapters/adapter.js';
-import { allOf, onOneServer, ourQuorums, peerQuorums } from '../adapters/quorums.js';
+import {
+  allOf,
+  onOneServer,
+  ourQuorums,
+  peerQuorums,
+  QUORUM_LEASE_MS,
+} from '../adapters/quorums.js';
 import { Fleet, type Round } from '../measure/fleet.js';
 import { ServerStatistics } from '../measure/server-statistics.js';
 import { columnsOf, interleaved, measure, rowsOf } from './contest.js';
@@ -10,8 +16,8 @@ import type { Scenario } from './scenario.js';
 
 const SERVERS = 5;
 
-/** A node that has just started gives no vote, and asks for its age until then. Longer than the default `leaseMs`. */
-const OLD_ENOUGH_MS = 33_000;
+/** A node that has just started gives no vote, and asks for its age until then, in whole seconds. */
+const OLD_ENOUGH_MS = 2 * QUORUM_LEASE_MS;
 
 const WARM_UP_MS = 200;
 
@@ -45,7 +51,7 @@ const MEASURES = [
 export const quorum: Scenario = {
   id: 'quorum',
   title: 'A quorum of 3 and of 5 servers, and one of them alone',
-  what: 'First one caller takes and releases 300 keys in turn; then 4 processes with a caller each want one key, with 2 ms of work. Commands are those of all servers, for each hold.',
+  what: 'First one caller takes and releases 300 keys in turn; then 4 processes with a caller each want one key, with 2 ms of work. All have leases of 3 s. Commands are those of all servers, for each hold.',
   isQuick: false,
   async run({ rounds, pace, fleet: { violations } }) {
     const servers: RedisServer[] = [];
@@ -54,7 +60,7 @@ export const quorum: Scenario = {
     const fleet = new Fleet(allOf(servers.map(({ url }) => url)), WARM_UP_MS * pace);
     const contestants = [onOneServer, ...ourQuorums, ...peerQuorums];
     try {
-      await sleep(OLD_ENOUGH_MS * Math.min(1, pace * 4));
+      await sleep(OLD_ENOUGH_MS);
       const found = await interleaved(contestants, rounds, (adapter) =>
         play(fleet, statistics, adapter, pace),
       );
