@@ -63,15 +63,16 @@ export class LeaseDeadline {
     return this.#steps.length === 0 ? this.#at : this.#at - sum(this.#steps);
   }
 
-  /** How long the lease lasts if the machine has not slept, in milliseconds. */
-  leftMs(): number {
-    const now = this.#clock.now(); // first: if it is over by then, the backup is told so
+  /**
+   * How long the lease lasts if the machine has not slept, in milliseconds.
+   * @param now read before this is called: if it is over by then, the backup is told so
+   */
+  leftMs(now = this.#clock.now()): number {
     return Math.max(0, this.at - now);
   }
 
-  /** How long it is certainly ours, in milliseconds. */
-  certainMs(): number {
-    const now = this.#clock.now(); // first, as in leftMs
+  /** How long it is certainly ours, in milliseconds. @param now as with `leftMs` */
+  certainMs(now = this.#clock.now()): number {
     return Math.max(0, this.atWorst - now);
   }
 

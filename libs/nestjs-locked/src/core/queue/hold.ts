@@ -172,7 +172,8 @@ export class Hold {
   remainingMs(): number {
     if (this.#users === 0 || this.#lost !== undefined) return 0;
     this.#parts.noticeSuspend();
-    return Math.max(0, Math.min(this.#lease.deadline.certainMs(), this.holdLeftMs()));
+    const now = this.#parts.clock.now();
+    return Math.max(0, Math.min(this.#lease.deadline.certainMs(now), this.holdLeftMs(now)));
   }
 
   /** Whether it is known to have ended. While its lease is suspect, it is neither held nor over. */
@@ -182,7 +183,8 @@ export class Hold {
 
   /** How long it lasts if the machine has not slept. */
   #leftMs(): number {
-    return Math.max(0, Math.min(this.#lease.deadline.leftMs(), this.holdLeftMs()));
+    const now = this.#parts.clock.now();
+    return Math.max(0, Math.min(this.#lease.deadline.leftMs(now), this.holdLeftMs(now)));
   }
 
   /** Settles when it is certain whether it is held: at once, unless its lease is suspect. */
@@ -201,8 +203,8 @@ export class Hold {
   }
 
   /** How long it may last, regardless of the lease. */
-  holdLeftMs(): number {
-    return this.#endsAt - this.#parts.clock.now();
+  holdLeftMs(now = this.#parts.clock.now()): number {
+    return this.#endsAt - now;
   }
 
   /** Declares the lease lost if its deadline has passed, even if a blocked event loop kept the timer from firing. */
