@@ -16,6 +16,16 @@ import type { VotesGivenBack } from './votes-given-back.js';
 /** How often an adoption is repeated if others adopt at the same moment, so that nobody gets enough: half a second. */
 const MOST_TRIES = 20;
 
+/** How long it is repeated, if each round waits for a node that is silent. */
+const LONGEST_MS = 2_000;
+
+/** Too few votes have gone over, and more may with the next round. */
+interface Split {
+  readonly kind: 'split';
+  /** Why it failed, if this was the last round. */
+  readonly unknown: Unknown;
+}
+
 /** Adoptions of leases that were detached: the votes of their nodes go over to another token. */
 export class QuorumAdoptions {
   readonly #requests: QuorumRequests;
@@ -29,24 +39,18 @@ export class QuorumAdoptions {
   }
 
   async adopt(command: AdoptCommand): Promise<AdoptReply> {
-    const { key } = command;
+    const { clock } = this.#requests;
+    const until = clock.now() + LONGEST_MS;
     for (let round = 1; ; round++) {
       const reply = await this.#adoptOnce(command, round);
       if (reply.kind !== 'split') return reply;
-      if (round === MOST_TRIES) {
-        const reason = 'another process has tried to adopt it at the same time';
-        const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
-        return { kind: 'unknown', cause };
-      }
+      if (round === MOST_TRIES || clock.now() >= until) return reply.unknown;
       await this.#rounds.pauseAfter(round);
     }
   }
 
   /** Adopts the votes of enough nodes, or gives them back to the old token. */
-  async #adoptOnce(
-    command: AdoptCommand,
-    round: number,
-  ): Promise<AdoptReply | { readonly kind: 'split' }> {
+  async #adoptOnce(command: AdoptCommand, round: number): Promise<AdoptReply | Split> {
     const { key, token, newToken, leaseMs, used } = command;
     const { most, scripts, clock } = this.#requests;
     const { needed } = this.#requests.nodes;
@@ -74,10 +78,22 @@ export class QuorumAdoptions {
     if (numbers?.kind === 'unknown') return numbers;
     if (poll.answered < needed) return this.#requests.unknown('adopt', key, poll);
     const noes = poll.answers().filter(isNo);
-    const isGone = votes.length === 0 && noes.length > most;
-    // One node may still have the old token when another process has adopted it on enough others.
     const takers = noes.filter(({ holder }) => holder !== '');
+    const without = noes.length - takers.length;
+    const isGone = without > most || (votes.length === 0 && noes.length > most);
+    // One node may still have the old token when another process has adopted it on enough others.
     const isTaken = heldByOne(takers, 0, needed) === 'held';
-    return isGone || isTaken ? { kind: 'lost' } : { kind: 'split' };
+    if (isGone || isTaken) return { kind: 'lost' };
+    const isContested = takers.length > 0;
+    return {
+      kind: 'split',
+      unknown: isContested ? contested(key) : this.#requests.unknown('adopt', key, poll),
+    };
   }
+}
+
+function contested(key: string): Unknown {
+  const reason = 'another process has tried to adopt it at the same time';
+  const cause = new LockStoreError(`Cannot adopt '${key}': ${reason}`, key);
+  return { kind: 'unknown', cause };
 }
