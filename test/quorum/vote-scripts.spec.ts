@@ -117,3 +117,14 @@ it('keeps what a later round of an adoption has taken over [G49]', async () => {
   expect(await undo(2)).toBe(1);
   expect(await holder()).toBe(token);
 });
+
+it('keeps a lease that an adoption has given back, whatever is left of the rounds that won it [G49]', async () => {
+  const { token, run, vote, giveBack, holder } = newLock();
+  await vote(2);
+  await run(scripts.renew, token, LEASE_MS, 0); // it is left to whoever has its token
+  const adopter = tokenOfOther();
+  await run(scripts.adopt, token, adopter, LEASE_MS, 0, 1);
+  await run(scripts.undoAdopt, token, adopter, LEASE_MS, 1);
+  expect(await giveBack(1)).toEqual([0, '']);
+  expect(await holder()).toBe(token);
+});

@@ -163,7 +163,7 @@ const undoAdoptLua = `
 -- returns 1 if the new token had the vote, 0 if not
 if call('GET', lock) ~= ARGV[2] or isOfLaterRound(ARGV[4]) then return 0 end
 local _, floor = fences()
-keep(floor, floor, 0, ARGV[3])
+keep(floor, floor, LAST_ROUND, ARGV[3]) -- the rounds of the old token have ended long ago
 call('SET', lock, ARGV[1], 'PX', ARGV[3])
 return 1
 `;
