@@ -18,17 +18,17 @@ export class OwedVotes<Node> {
     this.#clock = clock;
   }
 
-  /** @param until when the vote has ended in any case */
-  add(node: Node, token: string, until: number, giveBack: GiveBack): void {
+  /** @param name of what is owed; only the latest with one name is @param until when the vote has ended in any case */
+  add(node: Node, name: string, until: number, giveBack: GiveBack): void {
     const owed = this.#byNode.get(node) ?? new Map<string, { giveBack: GiveBack; until: number }>();
     this.#byNode.set(node, owed);
     if (owed.size >= MOST_OWED) this.#forgetEnded(owed);
-    if (owed.size < MOST_OWED) owed.set(token, { giveBack, until });
+    if (owed.size < MOST_OWED) owed.set(name, { giveBack, until });
   }
 
   #forgetEnded(owed: Map<string, { readonly until: number }>): void {
     const now = this.#clock.now();
-    for (const [token, { until }] of owed) if (until <= now) owed.delete(token);
+    for (const [name, { until }] of owed) if (until <= now) owed.delete(name);
   }
 
   /** Called when the node answers again. */
@@ -37,9 +37,9 @@ export class OwedVotes<Node> {
     this.#byNode.delete(node);
     if (owed === undefined) return;
     this.#forgetEnded(owed);
-    for (const [token, { giveBack, until }] of owed) {
+    for (const [name, { giveBack, until }] of owed) {
       void giveBack().then((isAnswered) => {
-        if (!isAnswered) this.add(node, token, until, giveBack);
+        if (!isAnswered) this.add(node, name, until, giveBack);
       });
     }
   }

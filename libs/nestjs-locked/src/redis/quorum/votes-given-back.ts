@@ -67,7 +67,9 @@ export class VotesGivenBack {
     const until = this.#requests.clock.now() + ms;
     // By then, the request may have ended: if it waits, it comes back to its place itself.
     const owed = what.score === undefined ? what : { ...what, place: undefined, score: undefined };
-    this.#owed.add(node, what.token, until, async () => {
+    // What takes back an earlier round of the token takes nothing back from a later one.
+    const owes = `${what.token} ${what.round ?? ''}`;
+    this.#owed.add(node, owes, until, async () => {
       const reply = await this.from(node, owed);
       return reply.kind !== 'unknown';
     });

@@ -1,0 +1,42 @@
+/** What a node owes that did not answer, until it answers again. */
+import { expect, it } from '@jest/globals';
+import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
+import type { QuorumNode } from '../../libs/nestjs-locked/src/redis/quorum/quorum-node.js';
+import type {
+  Arguments,
+  QuorumRequests,
+} from '../../libs/nestjs-locked/src/redis/quorum/quorum-requests.js';
+import { VotesGivenBack } from '../../libs/nestjs-locked/src/redis/quorum/votes-given-back.js';
+import { quorumScripts,tokenOfOther } from '../support/own-quorum.js';
+
+const LEASE_MS = 60_000;
+/** Where the script has the round up to which a vote is taken back. */
+const ROUND = 8;
+
+/** A node that is silent, and each command that was sent to it. */
+function silentNode() {
+  const sent: { readonly round: unknown; readonly fails: () => void }[] = [];
+  const run = (...[, , , args]: [unknown, unknown, unknown, () => Arguments]): Promise<unknown> =>
+    new Promise((resolve) => {
+      sent.push({ round: args()[ROUND], fails: () => resolve({ kind: 'unknown' }) });
+    });
+  const requests = { run, clock: systemClock, scripts: quorumScripts() };
+  const votes = new VotesGivenBack(requests as unknown as QuorumRequests, LEASE_MS);
+  return { node: {} as QuorumNode, votes, sent };
+}
+
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+it('are taken back up to the last round, in whichever order the commands fail [G50]', async () => {
+  const { node, votes, sent } = silentNode();
+  const token = tokenOfOther();
+  for (const round of [1, 2])
+    votes.surelyFrom(node, { key: 'a', token, used: 'none', round }, LEASE_MS);
+  const [first, second] = sent.splice(0);
+  second?.fails();
+  await turn();
+  first?.fails(); // it was sent again meanwhile, and had more time
+  await turn();
+  votes.settle(node);
+  expect(sent.map(({ round }) => round)).toContain(2);
+});
