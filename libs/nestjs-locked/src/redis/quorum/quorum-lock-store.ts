@@ -342,12 +342,12 @@ export class QuorumLockStore implements LockStore {
     return { reply: this.#requests.unknown('release', what.key, poll), next };
   }
 
-  /** The last try of a waiter, after the one that may be in flight. */
+  /** The last try of a waiter: the one that is in flight, or another one if nobody knows what became of that. */
   async leave({ key, tokens: [token, other], leaseMs }: LeaveCommand): Promise<LeaveReply> {
     const waiting = this.#places.of(other ?? token) ?? this.#places.of(token);
     const before = other === undefined ? undefined : await this.#rounds.underWay(other);
-    if (before?.kind === 'granted') return before;
-    const reply = await this.#rounds.holdFor(waiting, { key, token, leaseMs });
+    const isKnown = before !== undefined && before.kind !== 'unknown';
+    const reply = isKnown ? before : await this.#rounds.holdFor(waiting, { key, token, leaseMs });
     if (reply.kind === 'granted' || reply.kind === 'unknown') return reply;
     if (waiting !== undefined) this.#places.leave(waiting);
     const place = waiting?.place;

@@ -51,9 +51,11 @@ export class QuorumRequests {
   poll<Reply extends { readonly kind: string }>(
     ask: (node: QuorumNode) => Promise<Reply | Unknown>,
     isDecided: (poll: QuorumPoll<QuorumNode, Reply>) => boolean,
+    mostMs = Infinity,
   ): Promise<QuorumPoll<QuorumNode, Reply>> {
     const { clock, nodes, roundMs } = this.#parts;
-    return pollNodes({ nodes: nodes.all, clock, limitMs: roundMs, ask, isDecided });
+    const limitMs = Math.min(roundMs, mostMs);
+    return pollNodes({ nodes: nodes.all, clock, limitMs, ask, isDecided });
   }
 
   /** Has one node run a script on these keys. */

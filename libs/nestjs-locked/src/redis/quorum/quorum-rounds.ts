@@ -17,6 +17,10 @@ const LONGEST_SPLIT_PAUSE_MS = 48;
 /** How often a single try is repeated if others try at the same moment, so that nobody got enough. */
 const MOST_SPLITS = 5;
 
+/** How long that may take, which is less than a call waits for an answer; nor is the last round shorter than that. */
+const LONGEST_TRY_MS = 900;
+const SHORTEST_ROUND_MS = 250;
+
 export type VoteReply = Vote | NoVote;
 export type Ballot = QuorumPoll<QuorumNode, VoteReply>;
 
@@ -32,6 +36,8 @@ export interface Asked {
   readonly round: number;
   /** Its place in line; undefined for a single try. */
   readonly waiting?: WaitingPlace | undefined;
+  /** How long the votes are awaited at the most. @default as long as the answers of any round */
+  readonly limitMs?: number;
 }
 
 /** What became of a number that is stored before it is used. */
@@ -72,11 +78,15 @@ export class QuorumRounds {
 
   /** A single try that fails because another one came at the same moment is repeated: one of them shall succeed. */
   async tryRepeatedly(key: string, token: string, leaseMs: number): Promise<AcquireReply> {
+    const { clock } = this.#requests;
+    const until = clock.now() + LONGEST_TRY_MS;
+    const leftMs = (): number => until - clock.now();
     this.#singleTries.add(token);
     try {
       for (let round = 1; ; round++) {
-        const reply = await this.#hold({ key, token, leaseMs, round });
-        if (reply.kind !== 'busy' || !reply.wasSplit || round === MOST_SPLITS) return reply;
+        const reply = await this.#hold({ key, token, leaseMs, round, limitMs: leftMs() });
+        if (reply.kind !== 'busy' || !reply.wasSplit) return reply;
+        if (round === MOST_SPLITS || leftMs() < SHORTEST_ROUND_MS) return reply;
         await this.pauseAfter(round);
         if (!this.#singleTries.has(token)) return reply;
       }
@@ -137,6 +147,7 @@ export class QuorumRounds {
           noes.length > most || (votes + ballot.pending < needed && ballot.answered >= needed);
         return isLost && heldByOne(noes, ballot.pending, needed) !== 'maybe';
       },
+      asked.limitMs,
     );
     const votes = poll.answers().filter(isVote);
     const numbers = votes.length >= needed ? await this.store(asked, votes) : undefined;
