@@ -2,12 +2,13 @@
 import { expect, it } from '@jest/globals';
 import { systemClock } from '../../libs/nestjs-locked/src/core/time/clock.js';
 import type { QuorumNode } from '../../libs/nestjs-locked/src/redis/quorum/quorum-node.js';
+import { pollNodes } from '../../libs/nestjs-locked/src/redis/quorum/quorum-poll.js';
 import type {
   Arguments,
   QuorumRequests,
 } from '../../libs/nestjs-locked/src/redis/quorum/quorum-requests.js';
 import { VotesGivenBack } from '../../libs/nestjs-locked/src/redis/quorum/votes-given-back.js';
-import { quorumScripts,tokenOfOther } from '../support/own-quorum.js';
+import { quorumScripts, tokenOfOther } from '../support/own-quorum.js';
 
 const LEASE_MS = 60_000;
 /** Where the script has the round up to which a vote is taken back. */
@@ -20,9 +21,16 @@ function silentNode() {
     new Promise((resolve) => {
       sent.push({ round: args()[ROUND], fails: () => resolve({ kind: 'unknown' }) });
     });
-  const requests = { run, clock: systemClock, scripts: quorumScripts() };
-  const votes = new VotesGivenBack(requests as unknown as QuorumRequests, LEASE_MS);
-  return { node: {} as QuorumNode, votes, sent };
+  const node = {} as QuorumNode;
+  const terms = { nodes: [node], clock: systemClock, limitMs: LEASE_MS };
+  const requests: Partial<QuorumRequests> = {
+    run: run as QuorumRequests['run'],
+    clock: systemClock,
+    scripts: quorumScripts(),
+    poll: (ask, isDecided) => pollNodes({ ...terms, ask, isDecided }),
+  };
+  const votes = new VotesGivenBack(requests as QuorumRequests, LEASE_MS);
+  return { node, votes, sent };
 }
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -39,4 +47,13 @@ it('are taken back up to the last round, in whichever order the commands fail [G
   await turn();
   votes.settle(node);
   expect(sent.map(({ round }) => round)).toContain(2);
+});
+
+it('are those of a lease that was released meanwhile as well [G50]', async () => {
+  const { node, votes, sent } = silentNode();
+  const releasing = votes.fromAll({ key: 'a', token: tokenOfOther(), used: 5 }, () => false);
+  sent.shift()?.fails();
+  await releasing;
+  votes.settle(node);
+  expect(sent).toHaveLength(1);
 });

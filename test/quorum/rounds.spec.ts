@@ -270,6 +270,16 @@ describe('a round of votes', () => {
     expect(await inspector.inspect(key)).toMatchObject({ holders: [{ process: undefined }] });
   });
 
+  it('that was won lasts as long as enough nodes keep their votes, for those who look [G54]', async () => {
+    const key = uniqueKey();
+    const token = tokenOfOther();
+    for (const [n, admin] of quorum.admins.entries())
+      await admin.set(lockOf(key), token, 'PX', n === 0 ? 60_000 : 20_000);
+    const record = await own.store.inspector.inspect(key);
+    expect(record?.remainingMs).toBeLessThanOrEqual(20_000);
+    expect(record?.remainingMs).toBeGreaterThan(10_000);
+  });
+
   it('is answered "unknown" if too few nodes answer, and never "no" [G51]', async () => {
     const key = uniqueKey();
     await quorum.admins[0]?.hset(lockOf(key), 'a', 'b');

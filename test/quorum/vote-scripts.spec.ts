@@ -1,7 +1,10 @@
 /** What one node answers to commands that arrive in another order than they were sent. */
 import { expect, it } from '@jest/globals';
+import { processIdOf } from '../../libs/nestjs-locked/src/core/store/lease-token.js';
 import { RedisKeys } from '../../libs/nestjs-locked/src/redis/scripts/redis-keys.js';
 import type { RedisScript } from '../../libs/nestjs-locked/src/redis/scripts/redis-script.js';
+import { afterTest } from '../support/after-test.js';
+import { connectAdmin } from '../support/connect-admin.js';
 import { lockOf, quorumScripts, tokenOfOther, useQuorum } from '../support/own-quorum.js';
 import { uniqueKey } from '../support/unique-key.js';
 
@@ -127,4 +130,54 @@ it('keeps a lease that an adoption has given back, whatever is left of the round
   await run(scripts.undoAdopt, token, adopter, LEASE_MS, 1);
   expect(await giveBack(1)).toEqual([0, '']);
   expect(await holder()).toBe(token);
+});
+
+it('shortens no vote, however late what was sent before comes [G49]', async () => {
+  const { key, token, run, vote } = newLock();
+  await vote(1);
+  await run(scripts.vote, token, 1_000, '', '', 1);
+  await run(scripts.renew, token, 1_000, 0);
+  expect(await quorum.admins[0]?.pttl(lockOf(key))).toBeGreaterThan(LEASE_MS / 2);
+});
+
+it('lowers no number that it has stored, however late what was sent before comes [G55]', async () => {
+  const { token, run, vote, last } = newLock();
+  const reply = (await vote(1)) as string[];
+  await run(scripts.raise, token, 1, LEASE_MS);
+  await run(scripts.renew, token, LEASE_MS, 1);
+  expect(await last()).toBe(Number(reply[2]));
+});
+
+it('keeps a number until its clock has passed it [G55]', async () => {
+  const { key, token, run, vote } = newLock();
+  const aheadMs = 3_600_000;
+  await vote(1);
+  await run(scripts.raise, token, (Date.now() + aheadMs) * 1_000, LEASE_MS);
+  expect(await quorum.admins[0]?.pttl(`${lockOf(key)}:fence`)).toBeGreaterThan(aheadMs);
+});
+
+it('begins an adoption above all numbers that were used, although it did not know them [G55]', async () => {
+  const { token, run, vote } = newLock();
+  await vote(1);
+  const used = (Date.now() + 60_000) * 1_000;
+  const reply = await run(scripts.adopt, token, tokenOfOther(), LEASE_MS, used, 1);
+  expect((reply as string[])[1]).toBe(String(used + 1));
+});
+
+it('takes whoever gets its vote out of the line, where nobody gets a later place by asking again [G54]', async () => {
+  const { key, token, run } = newLock();
+  const queue = `${lockOf(key)}:queue`;
+  const now = Date.now() * 1_000;
+  const inbox = connectAdmin(quorum.urls[0] ?? ''); // or it would count as dead
+  afterTest(() => inbox.disconnect());
+  await inbox.subscribe(`lock:inbox:${processIdOf(token)}`);
+  const asks = (place: string, score: number) =>
+    run(scripts.vote, place, LEASE_MS, place, score, 1);
+  await quorum.admins[0]?.set(lockOf(key), tokenOfOther(), 'PX', LEASE_MS);
+  await asks(token, now - 2_000_000);
+  await asks(token, now - 1_000_000);
+  expect(await quorum.admins[0]?.zscore(queue, token)).toBe(String(now - 2_000_000));
+  await quorum.admins[0]?.del(lockOf(key));
+  await asks(token, now);
+  expect(await quorum.admins[0]?.exists(queue)).toBe(0);
 });
