@@ -359,6 +359,7 @@ function commandOfQuorum(
   const process = PROCESSES[from === 2 ? 1 : 0];
   const [token, next] = [one, other].map((n) => `${process}:${n}`) as [string, string];
   const since = 1_764_000_000_000_000 + one;
+  const round = 1 + (from % 2);
   const [k, l] = ['stock', 'other'].map((name) => {
     const [lock = '', queue = ''] = keysOf(name);
     return [lock, queue, `${lock}:fence`];
@@ -368,20 +369,20 @@ function commandOfQuorum(
     readonly string[],
     readonly (string | number)[],
   ])[] = [
-    [vote, k, [token, 60_000, '', '']],
-    [vote, k, [token, 60_000, token, since]],
-    [vote, k, [next, 60_000, token, since]],
-    [vote, l, [next, 60_000, next, since]],
-    [giveBack, k, [token, '', 5, 0, 0, '', '', 1]],
-    [giveBack, k, [token, next, '', 0, 0, token, '', 1]],
-    [giveBack, k, [token, '', 5, 0, 0, token, since, 0]],
-    [giveBack, k, [token, '', '', 30_000, 1, '', '', 1]],
-    [giveBack, k, ['', '', '', 0, 0, token, '', 1]],
+    [vote, k, [token, 60_000, '', '', round]],
+    [vote, k, [token, 60_000, token, since, round]],
+    [vote, k, [next, 60_000, token, since, round]],
+    [vote, l, [next, 60_000, next, since, 1]],
+    [giveBack, k, [token, '', 5, 0, 0, '', '', 1, '']],
+    [giveBack, k, [token, next, '', 0, 0, token, '', 1, '']],
+    [giveBack, k, [token, '', 0, 0, 0, token, since, 0, round]],
+    [giveBack, k, [token, '', '', 30_000, 1, '', '', 1, '']],
+    [giveBack, k, ['', '', '', 0, 0, token, '', 1, '']],
     [renew, [...k, ...l], [token, 90_000, 7, next, 90_000, 7]],
     [raise, k, [token, 1_764_000_009_000_000, 60_000]],
-    [adopt, k, [token, next, 60_000, 7]],
-    [undoAdopt, k, [token, next, 60_000]],
-    [vote, l, [token, 60_000, '', '']],
+    [adopt, k, [token, next, 60_000, 7, round]],
+    [undoAdopt, k, [token, next, 60_000, round]],
+    [vote, l, [token, 60_000, '', '', round]],
   ];
   const [script, keys, args] = all[which] as (typeof all)[number];
   return { lua: script.lua, keys, args };
