@@ -9,7 +9,11 @@ export class QuorumPoll<Node, Reply extends { readonly kind: string }> {
   readonly #size: number;
   #handle: ((node: Node, reply: Reply | Unknown) => void) | undefined;
 
-  constructor(size: number) {
+  /** @param limitMs how long the answers are awaited */
+  constructor(
+    size: number,
+    readonly limitMs: number,
+  ) {
     this.#size = size;
   }
 
@@ -64,7 +68,7 @@ export function pollNodes<Node, Reply extends { readonly kind: string }>(
   terms: PollTerms<Node, Reply>,
 ): Promise<QuorumPoll<Node, Reply>> {
   const { nodes, clock, limitMs, ask, isDecided } = terms;
-  const poll = new QuorumPoll<Node, Reply>(nodes.length);
+  const poll = new QuorumPoll<Node, Reply>(nodes.length, limitMs);
   return new Promise((resolve) => {
     let isOver = false;
     const end = (): void => {

@@ -95,9 +95,10 @@ export class QuorumRequests {
     const { most } = this;
     const { all, needed } = this.nodes;
     const unknowns = [...poll.unknowns(), ...failures];
+    const limitMs = Math.ceil(poll.limitMs);
     const reasons = all.flatMap((node) => {
       const reply = poll.replies.get(node);
-      if (reply === undefined) return `${node.address}: no answer within ${this.#parts.roundMs} ms`;
+      if (reply === undefined) return `${node.address}: no answer within ${limitMs} ms`;
       if (reply.kind !== 'unknown') return [];
       return `${node.address}: ${(reply as Unknown).cause.message.replace(/^Cannot [^:]*: /, '')}`;
     });
