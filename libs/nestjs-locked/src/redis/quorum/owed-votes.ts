@@ -18,7 +18,10 @@ export class OwedVotes<Node> {
     this.#clock = clock;
   }
 
-  /** @param name of what is owed; only the latest with one name is @param until when the vote has ended in any case */
+  /**
+   * @param name of what is owed; another one with the same name takes its place
+   * @param until when the vote has ended in any case
+   */
   add(node: Node, name: string, until: number, giveBack: GiveBack): void {
     const owed = this.#byNode.get(node) ?? new Map<string, { giveBack: GiveBack; until: number }>();
     this.#byNode.set(node, owed);
